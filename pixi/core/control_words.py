@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Final, NamedTuple, assert_never
+from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from pixi.core.language import BREAK, BUILT_IN
 from pixi.core.llm import AssistantLine, Line, Request, SystemLine, ToolCall, ToolLine, ToolSchema, UserLine
 
-_LLAMA_CPP: Final = "https://github.com/ggml-org/llama.cpp/blob/master"
 # A tokenizer that normalizes (NFKC) reads the wide form for the narrow one.
 _WIDE: Final = {"<": "<＜", ">": ">＞", "[": "[［", "]": "]］", "|": "|｜", "｜": "|｜", "/": "/／"}
 _FIRST: Final = "<>[]◁"
@@ -28,184 +27,94 @@ Break = Callable[[str], str]
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
-class Family(NamedTuple):
-    """The control words of models that were made alike.
-
-    Attributes:
-        name: of the family, for people.
-        source: where its makers or those who run it document the words.
-        words: as they are written, with blanks between them.
-    """
-
-    name: str
-    source: str
-    words: str
-
-
-FAMILIES: Final = (
-    Family(
-        "ChatML (Qwen, Yi, Hermes, InternLM, …)",
-        "https://github.com/openai/openai-python/blob/release-v0.28.0/chatml.md",
+TABLE: Final = tuple(
+    word
+    for words in (
+        # ChatML (Qwen, Yi, Hermes, InternLM, …): https://github.com/openai/openai-python/blob/release-v0.28.0/chatml.md
         "<|… <|im_start|> <|im_end|> <|im_sep|> <|endoftext|>",
-    ),
-    Family(
-        "Qwen and Hermes: tools and thoughts",
-        "https://github.com/NousResearch/Hermes-Function-Calling",
+        # Qwen and Hermes: tools and thoughts: https://github.com/NousResearch/Hermes-Function-Calling
         "<tools> </tools> <tool_call> </tool_call> <tool_response> </tool_response> <think> </think>"
         " <scratch_pad> </scratch_pad> <function_call> </function_call>",
-    ),
-    Family(
-        "Qwen3-Coder, and Llama 3.1's own functions",
-        "https://huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct/blob/main/chat_template.jinja",
+        # Qwen3-Coder, and Llama 3.1's own functions: https://huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct/blob/main/chat_template.jinja
         "<function=… </function> <parameter=… </parameter> <IMPORTANT>",
-    ),
-    Family(
-        "Llama 2",
-        "https://huggingface.co/blog/llama2#how-to-prompt-llama-2",
+        # Llama 2: https://huggingface.co/blog/llama2#how-to-prompt-llama-2
         "<s> </s> <unk> [INST] [/INST] <<SYS>> <</SYS>>",
-    ),
-    Family(
-        "Code Llama",
-        "https://huggingface.co/codellama/CodeLlama-7b-Instruct-hf/blob/main/tokenizer_config.json",
+        # Code Llama: https://huggingface.co/codellama/CodeLlama-7b-Instruct-hf/blob/main/tokenizer_config.json
         "<PRE> <SUF> <MID> <EOT> <FILL_ME>",
-    ),
-    Family(
-        "Llama 3 and 4",
-        "https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/",
+        # Llama 3 and 4: https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/
         "<|begin_of_text|> <|end_of_text|> <|start_header_id|> <|end_header_id|> <|eot_id|> <|eom_id|>"
         " <|python_tag|> <|finetune_right_pad_id|> <|header_start|> <|header_end|> <|eot|>",
-    ),
-    Family(
-        "Mistral",
-        "https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/tokens/tokenizers/base.py",
+        # Mistral: https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/tokens/tokenizers/base.py
         "[AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] [/TOOL_CALLS]"
         " [TOOL_CONTENT] [/TOOL_CONTENT] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [MODEL_SETTINGS] [/MODEL_SETTINGS]"
         " [ARGS] [CALL_ID] [THINK] [/THINK] [IMG] [IMG_BREAK] [IMG_END] [AUDIO] [BEGIN_AUDIO] [TRANSCRIBE]"
         " [PREFIX] [MIDDLE] [SUFFIX] <pad> <SPECIAL_…>",
-    ),
-    Family(
-        "Gemma",
-        "https://ai.google.dev/gemma/docs/core/prompt-structure",
+        # Gemma: https://ai.google.dev/gemma/docs/core/prompt-structure
         "<start_of_turn> <end_of_turn> <bos> <eos> <start_of_image> <end_of_image> <image_soft_token>"
         " <start_of_audio> <end_of_audio> <audio_soft_token> <unused…> <mask> [multimodal] [@BOS@]"
         " <start_function_declaration> <end_function_declaration> <start_function_call> <end_function_call>"
         " <start_function_response> <end_function_response> <escape>",
-    ),
-    Family(
-        "Gemma 4",
-        f"{_LLAMA_CPP}/models/templates/gemma4.jinja",
+        # Gemma 4: https://github.com/ggml-org/llama.cpp/blob/master/models/templates/gemma4.jinja
         "<…|> <|turn> <turn|> <|channel> <channel|> <|think|> <|tool> <tool|> <|tool_call> <tool_call|>"
         ' <|tool_response> <tool_response|> <|"|> <|image|>',
-    ),
-    Family(
-        "Cohere Command and Aya",
-        "https://docs.cohere.com/docs/prompting-command-r",
+        # Cohere Command and Aya: https://docs.cohere.com/docs/prompting-command-r
         "<…_TOKEN> <BOS_TOKEN> <EOS_TOKEN> <PAD_TOKEN> <UNK_TOKEN> <MASK_TOKEN> <EOP_TOKEN> <CLS> <SEP>"
         " <|START_OF_TURN_TOKEN|> <|END_OF_TURN_TOKEN|> <|SYSTEM_TOKEN|> <|USER_TOKEN|> <|CHATBOT_TOKEN|>"
         " <|START_ACTION|> <|END_ACTION|> <|START_TOOL_RESULT|> <|END_TOOL_RESULT|> <|START_THINKING|>"
         " <|START_RESPONSE|> <results> </results>",
-    ),
-    Family(
-        "GLM",
-        f"{_LLAMA_CPP}/models/templates/GLM-4.6.jinja",
+        # GLM: https://github.com/ggml-org/llama.cpp/blob/master/models/templates/GLM-4.6.jinja
         "[gMASK] [sMASK] [MASK] <sop> <eop> <|system|> <|user|> <|assistant|> <|observation|>"
         " <arg_key> </arg_key> <arg_value> </arg_value>",
-    ),
-    Family(
-        "DeepSeek",
-        "https://huggingface.co/deepseek-ai/DeepSeek-V3.1/blob/main/tokenizer_config.json",
+        # DeepSeek: https://huggingface.co/deepseek-ai/DeepSeek-V3.1/blob/main/tokenizer_config.json
         "<｜… <｜User｜> <｜Assistant｜> <｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜tool▁calls▁begin｜>"
         " <｜tool▁call▁begin｜> <｜tool▁sep｜> <｜tool▁outputs▁begin｜> <｜tool▁output▁end｜>"
         " <｜DSML｜function_calls> </｜… </｜DSML｜function_calls> <function_result> </function_result>"
         " <functions> </functions>",
-    ),
-    Family(
-        "MiniMax",
-        f"{_LLAMA_CPP}/models/templates/unsloth-MiniMax-M2.jinja",
+        # MiniMax: https://github.com/ggml-org/llama.cpp/blob/master/models/templates/unsloth-MiniMax-M2.jinja
         "]~!b[ ]~b] [e~[ ]!p~[ ]!d~[ ]<]… ]<]minimax[>[ <minimax:… </minimax:… <minimax:tool_call>"
         " </minimax:tool_call> <invoke… </invoke> <parameter… </parameter> <response> </response>"
         " <beginning_of_sentence> <end_of_sentence>",
-    ),
-    Family(
-        "Phi",
-        "https://huggingface.co/microsoft/Phi-4-mini-instruct",
+        # Phi: https://huggingface.co/microsoft/Phi-4-mini-instruct
         "<|end|> <|tool|> <|/tool|> <|tool_call|> <|/tool_call|> <|tool_response|> <|placeholder1|>",
-    ),
-    Family(
-        "Granite",
-        "https://huggingface.co/ibm-granite/granite-3.3-8b-instruct/blob/main/tokenizer_config.json",
+        # Granite: https://huggingface.co/ibm-granite/granite-3.3-8b-instruct/blob/main/tokenizer_config.json
         "<|start_of_role|> <|end_of_role|> <|start_of_cite|> <|end_of_cite|> <|start_of_plugin|> <documents>"
         " </documents> <response>",
-    ),
-    Family(
-        "Harmony (gpt-oss)",
-        "https://github.com/openai/harmony",
+        # Harmony (gpt-oss): https://github.com/openai/harmony
         "<|start|> <|channel|> <|message|> <|constrain|> <|call|> <|return|> <|startoftext|>",
-    ),
-    Family(
-        "Kimi",
-        "https://huggingface.co/moonshotai/Kimi-K2-Instruct/blob/main/docs/tool_call_guidance.md",
+        # Kimi: https://huggingface.co/moonshotai/Kimi-K2-Instruct/blob/main/docs/tool_call_guidance.md
         "<|im_system|> <|im_user|> <|im_assistant|> <|im_middle|> <|tool_calls_section_begin|>"
         " <|tool_call_begin|> <|tool_call_argument_begin|> <|open|> <|close|> <|sep|> [BOS] [EOS] [EOT] [UNK]"
         " [PAD] [EOS…] [start_header_id] [end_header_id] ◁think▷ ◁/think▷",
-    ),
-    Family(
-        "Jamba",
-        "https://huggingface.co/ai21labs/AI21-Jamba-1.5-Mini/blob/main/tokenizer_config.json",
+        # Jamba: https://huggingface.co/ai21labs/AI21-Jamba-1.5-Mini/blob/main/tokenizer_config.json
         "<|bom|> <|eom|> <|system|> <tool_definitions> </tool_definitions> <tool_calls> </tool_calls>"
         " <active_modes> </active_modes> <citations> </citations>",
-    ),
-    Family(
-        "Nemotron",
-        f"{_LLAMA_CPP}/models/templates/NVIDIA-Nemotron-Nano-v2.jinja",
+        # Nemotron: https://github.com/ggml-org/llama.cpp/blob/master/models/templates/NVIDIA-Nemotron-Nano-v2.jinja
         "<SPECIAL_10> <SPECIAL_11> <SPECIAL_12> <AVAILABLE_TOOLS> </AVAILABLE_TOOLS> <TOOLCALL> </TOOLCALL>"
         " <TOOL_RESPONSE> </TOOL_RESPONSE> <extra_id_…>",
-    ),
-    Family(
-        "Seed-OSS",
-        f"{_LLAMA_CPP}/models/templates/ByteDance-Seed-OSS.jinja",
+        # Seed-OSS: https://github.com/ggml-org/llama.cpp/blob/master/models/templates/ByteDance-Seed-OSS.jinja
         "<seed:… </seed:… <seed:bos> <seed:eos> <seed:think> </seed:think> <seed:tool_call>"
         " </seed:tool_call> <seed:cot_budget_reflect>",
-    ),
-    Family(
-        "Hunyuan",
-        f"{_LLAMA_CPP}/src/llama-chat.cpp",
+        # Hunyuan: https://github.com/ggml-org/llama.cpp/blob/master/src/llama-chat.cpp
         "<｜hy_User｜> <｜hy_Assistant｜> <|startoftext|> <|extra_4|> <answer> </answer> <tool_responses>"
         " </tool_responses>",
-    ),
-    Family(
-        "EXAONE",
-        f"{_LLAMA_CPP}/src/llama-chat.cpp",
+        # EXAONE: https://github.com/ggml-org/llama.cpp/blob/master/src/llama-chat.cpp
         "[|…|] [|system|] [|user|] [|assistant|] [|tool|] [|endofturn|]",
-    ),
-    Family(
-        "Ling and Bailing, Megrez, GigaChat, MiniCPM",
-        f"{_LLAMA_CPP}/src/llama-chat.cpp",
+        # Ling and Bailing, Megrez, GigaChat, MiniCPM: https://github.com/ggml-org/llama.cpp/blob/master/src/llama-chat.cpp
         "<role> </role> <|role_start|> <|role_end|> <|turn_end|> <|role_sep|> <|message_sep|> <用户> <AI>",
-    ),
-    Family(
-        "Baichuan and InternLM, before ChatML",
-        "https://huggingface.co/internlm/internlm-chat-7b/blob/main/tokenization_internlm.py",
+        # Baichuan and InternLM, before ChatML: https://huggingface.co/internlm/internlm-chat-7b/blob/main/tokenization_internlm.py
         "<reserved_… <TOKENS_UNUSED_…> <eoh> <eoa> <eosys>",
-    ),
-    Family(
-        "StarCoder, SmolLM and Granite Code",
-        "https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/blob/main/special_tokens_map.json",
+        # StarCoder, SmolLM and Granite Code: https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/blob/main/special_tokens_map.json
         "<repo_name> <reponame> <file_sep> <filename> <gh_stars> <issue_start> <issue_comment> <issue_closed>"
         " <jupyter_start> <jupyter_text> <jupyter_code> <jupyter_output> <jupyter_script>"
         " <empty_output> <fim_prefix> <fim_middle> <fim_suffix> <fim_pad>",
-    ),
-    Family(
-        "Idefics and SmolVLM",
-        "https://huggingface.co/HuggingFaceTB/SmolVLM-Instruct/blob/main/tokenizer_config.json",
+        # Idefics and SmolVLM: https://huggingface.co/HuggingFaceTB/SmolVLM-Instruct/blob/main/tokenizer_config.json
         "<end_of_utterance> <fake_token_around_image> <global-img> <image>",
-    ),
-    Family(
-        "BERT's, kept by models that were made of it",
-        "https://huggingface.co/google-bert/bert-base-uncased/blob/main/tokenizer_config.json",
+        # BERT's, kept by models that were made of it: https://huggingface.co/google-bert/bert-base-uncased/blob/main/tokenizer_config.json
         "[CLS] [SEP] [PAD] [unused…]",
-    ),
+    )
+    for word in words.split()
 )
+"""Control words of models, those of a family together, as its makers or those who run it document them."""
 
 
 def _searching(words: Iterable[str]) -> "re.Pattern[str]":
@@ -240,13 +149,10 @@ def _following(trie: _Trie) -> str:
     return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"  # a group takes long to compile
 
 
-_TABLE: Final = tuple(word for family in FAMILIES for word in family.words.split())
-
-
 @cache
 def _table_search() -> "re.Pattern[str]":
     """Return what finds the words of the table; made when a text is first looked at, since it takes long."""
-    return _searching(_TABLE)
+    return _searching(TABLE)
 
 
 def broken(text: str) -> str:
@@ -259,7 +165,7 @@ def breaking(words: Iterable[str]) -> Callable[[str], str]:
     more = [word for word in dict.fromkeys(words) if _may_control(word) and broken(word) == word]
     if not more:
         return broken
-    search = _searching((*_TABLE, *more))
+    search = _searching((*TABLE, *more))
     return lambda text: search.sub(_break, text)
 
 

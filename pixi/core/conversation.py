@@ -172,16 +172,7 @@ class Conversation:
         names: the commands, with their aliases.
     """
 
-    __slots__ = (
-        "_bounds",
-        "_lines",
-        "_names",
-        "_prefix",
-        "_recorded",
-        "_summary",
-        "_total",
-        "_turns",
-    )
+    __slots__ = ("_bounds", "_lines", "_names", "_prefix", "_recorded", "_summary", "_total", "_turns")
 
     def __init__(
         self,

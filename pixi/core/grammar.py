@@ -13,50 +13,10 @@ from pixi.core.stamps import Citation
 
 # A small model that may choose any of a thousand emoji chooses odd ones.
 _FAMILIAR_EMOJI = (
-    *(
-        "😊",
-        "😄",
-        "😂",
-        "🥰",
-        "😍",
-        "😎",
-        "😮",
-        "😢",
-        "😭",
-        "😅",
-        "🤔",
-        "😴",
-        "🙈",
-        "🤗",
-        "🫂",
-        "💪",
-        "👍",
-        "👋",
-        "👏",
-    ),
-    *(
-        "🙏",
-        "❤️",
-        "💛",
-        "💙",
-        "🔥",
-        "✨",
-        "🌟",
-        "🎉",
-        "🎨",
-        "🎵",
-        "🌙",
-        "🌈",
-        "🌊",
-        "🌸",
-        "😺",
-        "😻",
-        "🐱",
-        "🐾",
-        "🥞",
-    ),
-    *("🍓", "🍰", "🍵", "☕"),
-)
+    "😊", "😄", "😂", "🥰", "😍", "😎", "😮", "😢", "😭", "😅", "🤔", "😴", "🙈", "🤗",
+    "🫂", "💪", "👍", "👋", "👏", "🙏", "❤️", "💛", "💙", "🔥", "✨", "🌟", "🎉", "🎨",
+    "🎵", "🌙", "🌈", "🌊", "🌸", "😺", "😻", "🐱", "🐾", "🥞", "🍓", "🍰", "🍵", "☕",
+)  # fmt: skip
 
 _ANY_EMOJI = (
     r'emoji ::= sign ("\u200D" sign){0,3} | [\U0001F1E6-\U0001F1FF] [\U0001F1E6-\U0001F1FF]',
@@ -69,11 +29,7 @@ _ANY_EMOJI = (
 _MEANING = r"\[\]【】［］`\\<\x00-\x1F\x7F-\xA0\u1680\u2000-\u200B\u2028-\u202F\u205F-\u206F\u3000\uFEFF"
 
 # A bracket behind `:` or `=` may be an emoticon, so no argument ends in those.
-_LINE_TEXT = (
-    rf"last ::= [^ :='{_MEANING}]",
-    rf"char ::= [^ {_MEANING}]",
-    'line ::= (char " "?){0,80} last',
-)
+_LINE_TEXT = (rf"last ::= [^ :='{_MEANING}]", rf"char ::= [^ {_MEANING}]", 'line ::= (char " "?){0,80} last')
 
 # One or two sentences of at most eighteen words: what a small model says after that is babble. No
 # quotation marks, colons or lists either: they lead it away from talking.

@@ -184,16 +184,7 @@ _REASONS: Final[Mapping[LifeState, Reason]] = {
 _LAST_EVENTS: Final[Mapping[LifeEvent, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
 """Reason for the end of a turn that an event ended at once."""
 
-_TOLD_LATE: Final = (
-    _E.WRITTEN,
-    _E.REPLIED,
-    _E.BROKE,
-    _E.FAILED,
-    _E.LIMIT,
-    _E.DEADLINE,
-    _E.LOST,
-    _E.TAKEN,
-)
+_TOLD_LATE: Final = (_E.WRITTEN, _E.REPLIED, _E.BROKE, _E.FAILED, _E.LIMIT, _E.DEADLINE, _E.LOST, _E.TAKEN)
 """Events that a turn may still get after it was ended at once; `TAKEN` also where its end could not be put on
 record."""
 

@@ -273,26 +273,10 @@ def shortened(said: UserLine, tokens: float) -> UserLine:
         share *= 0.9
 
 
-class Sources:
-    """The pages cited in one turn, each once, in the order of citation."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: dict[str, Cited] = {}
-
-    def take(self, cited: Cited) -> Cited | None:
-        """Add a page; return its presentable form, None for one that is known, too much, or no page's."""
-        url = _address(cited.url)
-        if url is None or url in self._known or len(self._known) >= MOST_SOURCES:
-            return None
-        self._known[url] = Cited(url, _title(cited.title))
-        return self._known[url]
-
-    @property
-    def all(self) -> tuple[Cited, ...]:
-        """The cited pages."""
-        return tuple(self._known.values())
+def presentable(cited: Cited) -> Cited | None:
+    """Return a page with an address and a title that may be shown; None for what is no page's address."""
+    url = _address(cited.url)
+    return None if url is None else Cited(url, _title(cited.title))
 
 
 def traced(sources: Iterable[Cited]) -> str:

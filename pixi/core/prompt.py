@@ -1,4 +1,4 @@
-"""The prompt of a model: the static prefix of a conversation, and each new user line, stamped once."""
+"""The static prefix of a model's prompt: the persona, its commands and its examples."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,10 +9,7 @@ from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.llm import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.reading import read_again, written
-from pixi.core.stamps import stamp
 from pixi.core.untrusted import prompt_name, quoted
-
-__all__ = ["CommandHelp", "fill", "prefix", "stamp"]
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 _SMALL_EXAMPLES = 4

@@ -120,6 +120,14 @@ class ReplyReading:
         limits: how long an argument and the reply may be.
         commands_left: how many commands the turn may still hold.
         prose: what becomes of text outside commands; of `auto` the turn decides.
+
+    Attributes:
+        acts: the commands that ended, in order.
+        calls: those in their text form.
+        prose: the text outside commands, by stretches, stripped; those that were sent are not among them.
+        closed: the reply is over, though its stream may go on.
+        over: it was over a limit.
+        limit: the name of that limit; "": it lies outside of the reply's text, or there was none.
     """
 
     __slots__ = (
@@ -143,19 +151,6 @@ class ReplyReading:
         "prose",
     )
 
-    acts: list[Act]
-    """The commands that ended, in order."""
-    calls: list[ToolCallEnded]
-    """The calls in their text form."""
-    prose: list[str]
-    """The text outside commands, by stretches, stripped; those that were sent are not among them."""
-    closed: bool
-    """The reply is over, though its stream may go on."""
-    over: bool
-    """True if it was over a limit."""
-    limit: str
-    """The name of that limit; "": it lies outside of the reply's text, or there was none."""
-
     def __init__(
         self,
         names: Mapping[str, Iterable[str]],
@@ -177,9 +172,9 @@ class ReplyReading:
         self._target = 0
         self._argument: list[str] = []
         self._argument_left = limits.argument_characters
-        self.acts = []
-        self.calls = []
-        self.prose = []
+        self.acts: list[Act] = []
+        self.calls: list[ToolCallEnded] = []
+        self.prose: list[str] = []
         self.closed = self.over = False
         self.limit = ""
 
@@ -194,7 +189,9 @@ class ReplyReading:
             return []
         self._left -= len(text)
         if self._left < 0:
-            return self._feed_last(text)
+            last = self._sift(self._parser.feed(text[: self._left]))
+            self.closed = True
+            return last
         parser = self._parser
         events = parser.feed(text)
         # Nearly every piece is the next words of one message: this path is what a chunk costs.
@@ -209,12 +206,6 @@ class ReplyReading:
             return sifted
         self.closed = parser.ended
         return []
-
-    def _feed_last(self, text: str) -> list[CommandEvent]:
-        """Return the piece in which the reply grows too long: what fits of it."""
-        events = self._sift(self._parser.feed(text[: self._left]))
-        self.closed = True
-        return events
 
     def close(self) -> list[CommandEvent]:
         """End the reply; gives what the parser still held, unless a limit was reached before."""

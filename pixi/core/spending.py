@@ -337,12 +337,11 @@ def every_day(rows: Sequence[UsageEntry], first: int, last: int) -> list[UsageEn
 def summed_up(when: str, spent: UsageEntry) -> str:
     """Return one sentence of all that was used."""
     usage = spent.usage
-    searches = f"{usage.searches:,} web {_many('search', usage.searches)}, " if usage.searches else ""
+    searches = f"{how_many(usage.searches, 'web search', 'web searches')}, " if usage.searches else ""
     return (
-        f"{when}: {spent.messages:,} {_many('message', spent.messages)}, "
-        f"{short(usage.prompt_tokens)} tokens read ({share(spent)} cached), "
-        f"{short(usage.completion_tokens)} written, "
-        f"{spent.writes:,} {_many('change', spent.writes)} by tools, {searches}{cost_of(spent)}."
+        f"{when}: {how_many(spent.messages, 'message')}, {short(usage.prompt_tokens)} tokens read "
+        f"({share(spent)} cached), {short(usage.completion_tokens)} written, "
+        f"{how_many(spent.writes, 'change')} by tools, {searches}{cost_of(spent)}."
     )
 
 
@@ -394,7 +393,3 @@ def how_many(number: int, thing: str, things: str = "") -> str:
 def some(names: Sequence[str], most: int = 5) -> str:
     """Return names for a line: the first few of them."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
-
-
-def _many(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}es" if word.endswith("ch") else f"{word}s"

@@ -416,8 +416,7 @@ def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Messa
     ids = {message.id for message in gone}
     return [
         replace(
-            message,
-            quoted=tuple(replace(one, number=0) if one.id in ids else one for one in message.quoted),
+            message, quoted=tuple(replace(one, number=0) if one.id in ids else one for one in message.quoted)
         )
         for message in messages
         if message.id not in ids

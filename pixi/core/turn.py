@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pixi.core.language import NOTE, Thought, unbroken
 from pixi.core.llm import (
+    MOST_SOURCES,
     AssistantLine,
     Cited,
     Delta,
@@ -16,7 +17,6 @@ from pixi.core.llm import (
     PromptProgress,
     Repeats,
     Request,
-    Sources,
     Text,
     ToolCall,
     ToolLine,
@@ -24,10 +24,11 @@ from pixi.core.llm import (
     Usage,
     UserLine,
     is_trace,
+    presentable,
     traced,
 )
 from pixi.core.message import Image
-from pixi.core.reading import SILENCE, Act, CommandEvent, ProsePolicy, ReplyReading, joined, written
+from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy, ReplyReading, joined, written
 from pixi.core.spending import Limits, counted
 
 UNANSWERED = "This was stopped before it was done."
@@ -70,7 +71,12 @@ class Round:
 
         `names`: the commands, with their aliases.
         """
-        clean = [(act.separator, _written(act, names)) for act in self.reading.acts if _is_history(act)]
+        clean = [
+            (act.separator, written(act.name, act.argument, names, act.target))
+            for act in self.reading.acts
+            # Where something is from, the model may not say.
+            if act.delivered and not (act.name == NOTE and is_trace(act.argument))
+        ]
         if clean and self.cited and NOTE in names:
             clean.append(("\n", written(NOTE, traced(self.cited), names)))
         text = joined(clean)
@@ -84,15 +90,6 @@ class Round:
                 for call, (text, images) in zip(self.calls, answers, strict=True)
             ),
         ]
-
-
-def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
-    return written(act.name, act.argument, names, act.target)
-
-
-def _is_history(act: Act) -> bool:
-    """Return whether it was performed. Where something is from, the model may not say."""
-    return act.delivered and not (act.name == NOTE and is_trace(act.argument))
 
 
 _MOST_CALLS = 64  # in a round that are answered, if only that they are too many; the others are not heard
@@ -114,6 +111,12 @@ class Turn:
         grammar: what the reply is held to, at a model that is not offered the tools.
         repeats: what the first reply may say again of what was said before; later ones tell of results.
         key: makes the ids of calls in the text form unlike those of other turns.
+
+    Attributes:
+        finish: how the last reply ended.
+        steps: requests made so far.
+        usage: tokens of all requests so far.
+        ends: what came of each reply that was heard out: it tells who wrote.
     """
 
     __slots__ = (
@@ -140,14 +143,6 @@ class Turn:
         "usage",
     )
 
-    finish: Literal["stop", "length", "limit"]
-    """End of the last reply."""
-    steps: int
-    """Requests made so far."""
-    usage: Usage
-    """Tokens of all requests so far."""
-    ends: list[Finished]
-    """Outcome of each reply that was heard out: it tells who wrote."""
     _reading: ReplyReading  # of the last round, from the first request on
 
     def __init__(
@@ -172,16 +167,16 @@ class Turn:
         self._people = tuple(people)
         self._tools = tuple(tools)
         self._search = search
-        self._sources = Sources()
+        self._sources: dict[str, Cited] = {}  # by their addresses
         self._limits = limits or Limits()
         self._policy = prose
         self._grammar = grammar
         self._repeats = repeats
         self._key = key
-        self.finish = "stop"
+        self.finish: Literal["stop", "length", "limit"] = "stop"
         self.steps = 0
         self.usage = Usage()
-        self.ends = []
+        self.ends: list[Finished] = []
         self._state: Literal["ask", "read", "calls", "done"] = "ask"
         self._rounds: list[Round] = []
         self._counted = Finished()  # of the last request, by the server
@@ -229,7 +224,7 @@ class Turn:
     @property
     def sources(self) -> tuple[Cited, ...]:
         """The pages of the web that the model's provider cited, as they may be shown."""
-        return self._sources.all
+        return tuple(self._sources.values())
 
     def request(self) -> Request:
         """Return the next question: the one before and a tail. The last one has no tools, and no search."""
@@ -237,8 +232,7 @@ class Turn:
         self._state = "read"
         self.steps += 1
         self._counted = Finished()
-        self._reading = self._new_reading()
-        self._rounds.append(Round(self._reading))
+        self._begin_round()
         tools = self._tools if self._takes_calls else ()
         repeats = self._repeats if len(self._whole) == 1 else "free"
         search = self._search and self._takes_calls
@@ -258,8 +252,10 @@ class Turn:
                 if not self._reading.over:
                     self.finish = reason
             case Cited():
-                cited = self._sources.take(delta)
-                self._rounds[-1].cited += [cited] if cited else []
+                page = presentable(delta)
+                if page and page.url not in self._sources and len(self._sources) < MOST_SOURCES:
+                    self._sources[page.url] = page
+                    self._rounds[-1].cited.append(page)
             case Text() | Thought() | PromptProgress():
                 pass  # reasoning is nobody's business, and what was read of the prompt is no part of a reply
             case _:
@@ -325,8 +321,7 @@ class Turn:
 
     def refuse(self) -> None:
         """The model is not asked at all; what is to be said in its place follows with `say`."""
-        self._reading = self._new_reading()
-        self._rounds.append(Round(self._reading))
+        self._begin_round()
         self._state = "done"
         self.finish = "limit"
 
@@ -363,15 +358,16 @@ class Turn:
     def _takes_calls(self) -> bool:
         return self.steps <= self._limits.tool_steps and not self._tools_are_over
 
-    def _new_reading(self) -> ReplyReading:
+    def _begin_round(self) -> None:
         used = sum(len(reply.reading.acts) for reply in self._rounds)
-        return ReplyReading(
+        self._reading = ReplyReading(
             self._names,
             people=self._people,
             limits=self._limits,
             commands_left=self._limits.commands - used,
             prose=self._policy,
         )
+        self._rounds.append(Round(self._reading))
 
     def _close_reply(self) -> list[CommandEvent]:
         """End the reading, and take the calls that it found in their text form."""

@@ -15,6 +15,8 @@ import re
 import unicodedata
 from typing import Any
 
+from pixi.core.masking import hidden_in
+
 _LONGEST_NAME = 60
 
 # Marks that a model may take for the end of a name in quotation marks.
@@ -64,14 +66,7 @@ def without_halves(text: str) -> str:
 
 def data_without_halves(data: Any) -> Any:
     """Return plain data whose texts and names hold no half of a surrogate pair."""
-    match data:
-        case str():
-            return without_halves(data)
-        case list() | tuple():
-            return [data_without_halves(each) for each in data]
-        case dict():
-            return {without_halves(name): data_without_halves(each) for name, each in data.items()}
-    return data
+    return hidden_in(data, without_halves, names=True)
 
 
 # In a prompt.

@@ -17,11 +17,10 @@ from msgspec import Struct
 from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
 from pixi.core.language import CommandEnded, CommandStarted, CommandText, Planned
-from pixi.core.life import LIVE, Life, LifeEvent, LifeState
+from pixi.core.life import LIVE, LifeEvent, LifeState
 from pixi.core.reading import CommandEvent
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import CommandOutcome, Mark
-from pixi.store.store import Store
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.context import Context, Draft
 from pixi.toolbox.foreign import foreign, give_up, look_at, within
@@ -49,15 +48,10 @@ class CommandExecutor:
 
     Args:
         actions: what commands act with.
-        commands: the registered ones.
-        store: where they are put on record.
-        turn: its number there.
-        life: of the turn.
-        seconds: how long a command may take that does other than act.
         delivered: told the number of each command that was performed, counted from 0.
-        lease: as in `TurnActions`.
 
     Attributes:
+        read: how many commands closed until now; they are numbered so.
         trouble: what broke the executor itself: the store, or a channel that raised while being shown an
             event. The turn cannot go on then.
     """
@@ -70,48 +64,33 @@ class CommandExecutor:
         "_delivered",
         "_finishing",
         "_growing",
-        "_lease",
         "_life",
         "_planned",
         "_prefetch",
         "_queue",
-        "_read",
         "_recording",
         "_refusal_told",
-        "_seconds",
         "_store",
         "_turn",
         "_worker",
+        "read",
         "trouble",
     )
 
-    def __init__(
-        self,
-        actions: TurnActions,
-        commands: CommandRegistry,
-        *,
-        store: Store,
-        turn: int,
-        life: Life,
-        seconds: float,
-        delivered: Callable[[int], None],
-        lease: int | None = None,
-    ) -> None:
+    def __init__(self, actions: TurnActions, delivered: Callable[[int], None]) -> None:
         self._actions = actions
-        self._commands = commands
-        self._store = store
-        self._turn = turn
-        self._lease = lease
-        self._life = life
-        self._prefetch = Prefetch(actions, commands)
-        self._seconds = seconds
+        self._turn = turn = actions.turn
+        self._store = turn.store
+        self._life = turn.life
+        self._commands = turn.session.shared.commands
+        self._prefetch = Prefetch(actions, self._commands)
         self._delivered = delivered
         self._growing = actions.channel.growing
         self._queue: list[_Queued] = []  # short: a deque takes ten times the memory of an empty list
         self._worker: asyncio.Task[None] | None = None
         self._begun: _Opening | None = None  # the command that was opened and whose end is still to come
         self._current: Planned | None = None  # the command that is being performed
-        self._read = 0  # commands that closed, and are numbered so
+        self.read = 0
         # Commands that are put on record, by their numbers; None: it was taken, nobody waits for that.
         self._planned: dict[int, asyncio.Future[None] | None] = {}
         self._recording: set[asyncio.Future[None]] = set()
@@ -129,32 +108,32 @@ class CommandExecutor:
             return  # nearly always; nobody looks at a message before it is whole
         if not self._listens:
             return
-        self._prefetch.heed(events, self._read)
+        self._prefetch.heed(events, self.read)
         closed: list[Planned] = []
         for event in events:
             if type(event) is CommandText:
                 if self._growing and not self._grew_at_once(event.text):
                     self._queue.append(event)
             elif isinstance(event, CommandEnded):
-                closed.append(Planned(self._read, event.name, event.argument, event.target))
-                self._read += 1
+                closed.append(Planned(self.read, event.name, event.argument, event.target))
+                self.read += 1
                 self._queue.append(closed[-1])
                 if self._life.ending and self._life.state is not LifeState.FAILING:
                     break  # it was open, and is the last
             elif isinstance(event, CommandStarted):
-                self._queue.append(_Opening(self._read, event.name, self._id_of(self._read)))
+                self._queue.append(_Opening(self.read, event.name, self._id_of(self.read)))
             else:
                 self._queue.append(event)
         if self._life.state is LifeState.HOLDING:
-            self._leave_out(self._queue)
+            self._leave_out()
         self._work_if_needed()  # before the record is asked for: what the worker records goes with it
         if closed:
-            plan = self._record(self._store.plan(self._turn, closed, lease=self._lease))
+            plan = self._record(self._store.plan(self._turn.id, closed, lease=self._turn.lease))
             self._planned.update((each.number, plan) for each in closed)
 
     def skip(self, events: Iterable[CommandEvent]) -> None:
         """Count commands that were read and are not to be performed."""
-        self._read += sum(type(event) is CommandEnded for event in events)
+        self.read += sum(type(event) is CommandEnded for event in events)
 
     def show(self, event: TurnEvent) -> None:
         """Show an event after all that was put before."""
@@ -196,31 +175,39 @@ class CommandExecutor:
         kept = 0
         if self._begun is not None:  # its end is in the queue
             kept = next(n for n, event in enumerate(self._queue, 1) if type(event) is Planned)
-        self._drop(kept, recorded=True)
+        self.drop(kept, recorded=True)
 
     def keep_closed(self) -> None:
         """Finish what people see opening and what closed before, and drop an opening that nobody sees."""
         if not self.wants_end:
             ends = [n for n, event in enumerate(self._queue, 1) if type(event) is Planned]
-            self._drop(ends[-1] if ends else 0, recorded=True)
+            self.drop(ends[-1] if ends else 0, recorded=True)
 
-    def drop(self, *, recorded: bool) -> None:
-        """Drop the commands that were not begun. `recorded`: for good, and whoever goes on drops them too."""
-        self._drop(0, recorded=recorded)
+    def drop(self, kept: int = 0, *, recorded: bool) -> None:
+        """Drop the commands that were not begun; what is to be shown stays.
+
+        Args:
+            kept: how many events at the beginning of the queue stay.
+            recorded: they are dropped for good, and whoever goes on drops them too.
+        """
+        head, self._queue[:kept] = self._queue[:kept], []
+        if recorded:
+            for event in self._queue:
+                if type(event) is Planned:
+                    self._note(event.number, "dropped")
+        self._leave_out()
+        self._queue[:0] = head
+        if not kept:
+            self._prefetch.drop()
 
     def forget(self, since: int) -> None:
         """Drop what is open of a stream that is asked for again, and from the record what closed `since`."""
-        self._drop(0, recorded=False)
+        self.drop(recorded=False)
         self._begun = None
         self._actions.ended()
-        for number in range(since, self._read):
+        for number in range(since, self.read):
             if number in self._planned:  # others were skipped
                 self._note(number, "dropped")
-
-    @property
-    def read(self) -> int:
-        """Number of commands that closed until now."""
-        return self._read
 
     def hasten(self) -> None:
         """Give up soon what is being performed: somebody waits for the turn to end."""
@@ -242,7 +229,7 @@ class CommandExecutor:
 
     def mark(self, how: Mark) -> None:
         """Note on record how the turn will end."""
-        self._record(self._store.mark_turn(self._turn, how, lease=self._lease))
+        self._record(self._store.mark_turn(self._turn.id, how, lease=self._turn.lease))
 
     async def finish(self) -> None:
         """Wait for what is left, but not for ever; then give it up. Ends the actions, too."""
@@ -262,20 +249,19 @@ class CommandExecutor:
     async def _give_up(self, worker: asyncio.Task[None]) -> None:
         if self._actions.under_way and self._life.state is not LifeState.DONE:
             self._life.on(LifeEvent.LOST)  # nobody will know what became of the act
-        self._drop(0, recorded=False)
+        self.drop(recorded=False)
         await give_up(worker, "a command", graces=2)  # it may be giving one up itself
 
     # The worker.
 
-    async def perform(self, commands: Iterable[Planned]) -> None:
-        """Perform commands of a turn that an earlier process left, in order, as far as the life lets it act.
+    async def perform(self, command: Planned) -> None:
+        """Perform a command of a turn that an earlier process left, as far as the life lets it act.
 
         Raises:
             StoreError: an act could not be recorded, and was not done.
         """
-        for command in commands:
-            if self._life.may_act:
-                await self._perform(command)
+        if self._life.may_act:
+            await self._perform(command)
 
     @property
     def _listens(self) -> bool:
@@ -287,41 +273,23 @@ class CommandExecutor:
 
     def _id_of(self, number: int) -> str:
         """Return the id of what the command of this number makes."""
-        return act_id(self._turn, 0, number)
+        return act_id(self._turn.id, 0, number)
 
     def _is_private(self, name: str) -> bool:
         command = self._commands.get(name)
         return command is not None and command.private
 
-    def _drop(self, kept: int, *, recorded: bool) -> None:
-        """Drop the commands in the queue behind the first events, so many; what is to be shown stays."""
-        head, self._queue[:kept] = self._queue[:kept], []
-        if recorded:
-            for event in self._queue:
-                if type(event) is Planned:
-                    self._note(event.number, "dropped")
-        self._leave_out(self._queue)
-        self._queue[:0] = head
-        if not kept:
-            self._prefetch.drop()
-
-    @staticmethod
-    def _leave_out(queue: "list[_Queued]") -> None:
-        """Leave the commands out of a queue."""
-        queue[:] = [event for event in queue if not isinstance(event, _OfCommand)]
+    def _leave_out(self) -> None:
+        """Leave the commands out of the queue."""
+        self._queue[:] = [event for event in self._queue if not isinstance(event, _OfCommand)]
 
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
-        return self._record(self._store.command_ended(self._turn, number, outcome, lease=self._lease))
+        return self._record(self._outcome(number, outcome))
 
-    def _ended(self, number: int, outcome: CommandOutcome) -> None:
-        """Note what came of a command, on record together with what comes next: nobody waits for that."""
-        work = self._store.command_ended(self._turn, number, outcome, later=True, lease=self._lease)
-        asyncio.ensure_future(work).add_done_callback(self._recorded)
-
-    def _only_acts(self, name: str) -> bool:
-        """True if all that a command does are acts, which wait by themselves until it is on record."""
-        command = self._commands.get(name)
-        return command is not None and command.by_acts
+    def _outcome(self, number: int, outcome: CommandOutcome, *, later: bool = False) -> Awaitable[None]:
+        """Note what came of a command; `later`: together with what comes next, and nobody waits for that."""
+        turn = self._turn
+        return self._store.command_ended(turn.id, number, outcome, later=later, lease=turn.lease)
 
     def _record(self, work: Awaitable[None]) -> asyncio.Future[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
@@ -339,7 +307,7 @@ class CommandExecutor:
         """Something of ours broke: the turn cannot go on."""
         if self.trouble is None:
             self.trouble = error
-            self._drop(0, recorded=False)
+            self.drop(recorded=False)
             self._life.on(LifeEvent.TAKEN if isinstance(error, StoreOutdated) else LifeEvent.FAILED)
 
     def _work_if_needed(self) -> None:
@@ -370,7 +338,8 @@ class CommandExecutor:
                 self._begun, self._current = None, event
                 try:
                     plan, self._planned[number] = self._plan_of(number), None
-                    if self._only_acts(event.name):
+                    command = self._commands.get(event.name)
+                    if command is not None and command.by_acts:  # its acts wait by themselves for the record
                         self._actions.wait_for(plan)
                         await self._perform(event)
                     elif await _is_recorded(plan):
@@ -446,7 +415,7 @@ class CommandExecutor:
             self._life.on(LifeEvent.ACTED)
             if not await _is_recorded(self._note(number, "begun")):
                 return
-        done, succeeded = actions.done, False
+        done, succeeded = actions.effects.total(), False
         actions.performed = planned
         try:
             work = command.perform(actions, planned.argument, target=planned.target, ahead=ahead)
@@ -454,14 +423,14 @@ class CommandExecutor:
         finally:
             actions.performed = None
             meant = not command.by_acts or planned.argument != ""  # else it came to nothing
-            delivered = (succeeded and meant) or actions.done > done  # broke off half-way, and that was seen
+            broke_off = actions.effects.total() > done  # half-way, and that was seen
+            delivered = (succeeded and meant) or broke_off
             if delivered:
                 self._delivered(number)
-        if succeeded or self._life.state not in (
-            LifeState.HOLDING,
-            LifeState.DONE,
-        ):  # else it is gone on with later
-            self._ended(number, "done" if delivered else "failed")
+        gone_on_with = self._life.state in (LifeState.HOLDING, LifeState.DONE)
+        if succeeded or not gone_on_with:
+            noting = self._outcome(number, "done" if delivered else "failed", later=True)
+            asyncio.ensure_future(noting).add_done_callback(self._recorded)
         if succeeded and not command.by_acts:
             actions.show(Performed(planned.name, planned.argument, self._id_of(number)))
 
@@ -473,7 +442,7 @@ class CommandExecutor:
             if command.by_acts:
                 await _guarded(what, work)
             else:
-                await within(self._seconds, _guarded(what, work), what)
+                await within(self._actions.seconds_left, _guarded(what, work), what)
         except (NotDone, CameToNothing, ChannelLost):
             return False  # the turn was told, and ends or holds; or there is nothing to be told
         except StoreError:
@@ -487,7 +456,7 @@ class CommandExecutor:
             show(Failed(str(error)))
             return False
         except TimeoutError:
-            show(Failed(f"{what} took longer than {self._seconds:g} seconds."))
+            show(Failed(f"{what} took longer than {self._actions.seconds_left:g} seconds."))
             return False
         return True
 

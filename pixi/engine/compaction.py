@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib import resources
 
 from pixi.core.conversation import Bounds, Conversation, as_summary, portions, question, told
 from pixi.core.errors import ModelError, PixiError, StoreError
@@ -16,11 +15,10 @@ from pixi.core.llm import Request, SystemLine, UserLine, estimate_text
 from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
 from pixi.core.untrusted import prompt_name
-from pixi.engine.usage import UsageLedger
+from pixi.engine.context import EngineContext, template
 from pixi.models.asking import ask
 from pixi.models.model import Model
 from pixi.store.kept import Fold
-from pixi.store.store import Store
 from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")
@@ -49,8 +47,6 @@ class Summarizer:
     Args:
         helper: the model that writes.
     """
-
-    __slots__ = ("_gate", "_helper", "_not_before", "_trouble")
 
     def __init__(self, helper: Helper) -> None:
         self._helper = helper
@@ -92,7 +88,7 @@ class Summarizer:
         if model.traits.small:
             raise ModelError(f"{model.name} is too small for that; name a larger one in [helper_model].")
         name, words = prompt_name(persona), int(tokens * _WORDS_PER_TOKEN)
-        instruction = fill(_template(), {"name": name, "words": str(words)})
+        instruction = fill(template("summary.md"), {"name": name, "words": str(words)})
         room = int(model.traits.context_tokens * _READ_SHARE - estimate_text(instruction) - 2 * tokens)
         if room < _SMALLEST_PORTION:
             raise ModelError(f"{model.name} holds too few tokens for that; see context_tokens.")
@@ -113,47 +109,31 @@ class Summarizer:
             _log.warning("what falls out of a talk was not written down by the helper model: %s", why)
 
 
-def _template() -> str:
-    """Read what the helper is told."""
-    return resources.files("pixi.engine").joinpath("templates", "summary.md").read_text("utf-8").strip()
-
-
 class HistoryCompaction:
     """Keeps the summary of one conversation: in a task of its own, for which no reply ever waits.
 
     Args:
         name: the conversation's address.
-        store: keeps the summaries.
-        ledger: takes what the helper used; once the month's dollars are used up, nothing is folded.
+        shared: the store, which keeps the summaries, and the ledger: once the month's dollars are used up,
+            nothing is folded.
         summarizer: writes the summaries; None: nobody does.
         lock: held while a turn is answered: a summary comes in between two.
         outdated: called once there is a new summary, and the window is to be read again.
     """
 
-    __slots__ = (
-        "_ledger",
-        "_lock",
-        "_name",
-        "_nothing_before",
-        "_outdated",
-        "_store",
-        "_summarizer",
-        "_task",
-    )
+    __slots__ = ("_lock", "_name", "_nothing_before", "_outdated", "_shared", "_summarizer", "_task")
 
     def __init__(
         self,
         name: str,
-        store: Store,
-        ledger: UsageLedger,
+        shared: EngineContext,
         summarizer: Summarizer | None,
         *,
         lock: asyncio.Lock,
         outdated: Callable[[], None],
     ) -> None:
         self._name = name
-        self._store = store
-        self._ledger = ledger
+        self._shared = shared
         self._summarizer = summarizer
         self._lock = lock
         self._outdated = outdated
@@ -200,16 +180,17 @@ class HistoryCompaction:
     async def _fold(
         self, summarizer: Summarizer, persona: str, tokens: int, bounds: Bounds, generation: int
     ) -> None:
+        store, ledger = self._shared.store, self._shared.ledger
         with suppress(StoreError):  # it is tried again, and the turn that fails at the store tells of it
-            if await self._ledger.over(UsageScope(), ()) is not None:
+            if await ledger.over(UsageScope(), ()) is not None:
                 return  # no more is to be spent this month
-            fold = await self._store.begin_fold(self._name, generation, bounds.first_turn)
+            fold = await store.begin_fold(self._name, generation, bounds.first_turn)
             if fold is None:
                 self._nothing_before = bounds.first_turn
                 return
-            summary = await summarizer.summary(fold, persona, tokens, self._ledger.count)
+            summary = await summarizer.summary(fold, persona, tokens, ledger.count)
             if not summary:
                 return
             async with self._lock:
-                if await self._store.end_fold(self._name, fold, bounds, summary):
+                if await store.end_fold(self._name, fold, bounds, summary):
                     self._outdated()

@@ -1,7 +1,7 @@
 """Shared parts of conversations: the settings and parts of an engine, and the personas that speak in it.
 
 `EngineContext` holds the parts. A resolver says which `Role` (persona and model) speaks in a conversation;
-`PersonaSessions` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
+`EngineContext.session` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
 """
 
 import math
@@ -10,31 +10,33 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct, field
 
-from pixi.channels.observing import Observer
-from pixi.core.channel import OpenQuestion
+from pixi.channels.observing import ObservedTurn, Observer
+from pixi.core.channel import Channel, OpenQuestion
 from pixi.core.errors import PixiError
 from pixi.core.events import TurnReport
+from pixi.core.life import Life
 from pixi.core.llm import Line, ToolSchema, UserLine
 from pixi.core.lru import LRU
 from pixi.core.message import Abilities, Message
 from pixi.core.persona import Pace, PaceSetting, Persona
-from pixi.core.prompt import prefix, stamp
+from pixi.core.prompt import prefix
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
-from pixi.core.stamps import Citation, LineFitter, Reminder
+from pixi.core.stamps import Citation, LineFitter, Reminder, stamp
 from pixi.core.untrusted import clipped
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, ToolRoom, ToolSelector, capabilities_of
-from pixi.engine.compaction import Summarizer
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
+
+T = TypeVar("T")
 
 LookUp = Callable[[Persona, str], Awaitable[Sequence[Citation]]]
 """Gives what the databases of a persona say on a message, best first; nothing where that is not sure."""
@@ -104,8 +106,8 @@ class EngineContext(Struct):
     Attributes:
         clock: the local time, which messages are stamped with.
         ledger: takes what is used.
+        resolver: gives the role of a conversation, by its address.
         on_turn: told of each turn that ended.
-        summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
         draining: messages are only recorded, and no turn is begun any more.
         asked: the questions to people that wait for an answer, by their nonces.
@@ -117,21 +119,33 @@ class EngineContext(Struct):
     settings: EngineSettings
     clock: Callable[[], datetime]
     ledger: UsageLedger
+    resolver: PersonaResolver
     on_turn: Callable[[TurnReport], None] | None = None
-    summarizer: Summarizer | None = None
     look_up: LookUp | None = None
     draining: bool = False
     asked: dict[str, OpenQuestion] = field(default_factory=dict)
+    _sessions: LRU[tuple[Persona, int, Abilities], "PersonaSession"] = field(
+        default_factory=lambda: LRU(_SESSIONS)
+    )
 
-    def tell(self, report: TurnReport | None) -> None:
-        """Tell of a turn, if there was one and somebody wants to know."""
-        if report is None or self.on_turn is None:
-            return
-        try:
-            with foreign("what is told of turns"):
-                self.on_turn(report)
-        except PixiError:
-            pass  # it is in the log, and the talk goes on
+    def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> "PersonaSession":
+        """Return the session of a conversation: one for the same role in places of the same abilities.
+
+        Raises:
+            PixiError: the resolver could not say who speaks.
+        """
+        role = self.resolver(conversation)
+        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
+        session = self._sessions.get(key)
+        if session is None:
+            session = PersonaSession(role, self, abilities)
+            self._sessions.put(key, session)
+        return session
+
+    def tell(self, report: TurnReport) -> None:
+        """Tell of a turn, if somebody wants to know."""
+        if self.on_turn is not None:
+            tell_observers([self.on_turn], report)
 
 
 class PersonaSession(Struct):
@@ -272,36 +286,40 @@ class PersonaSession(Struct):
         return LineFitter(stamped, reminded, tokens).line(messages)
 
 
-class PersonaSessions:
-    """The sessions of an engine: one for each role that spoke lately, in places of the same abilities."""
+class TurnContext(Struct, frozen=True, eq=False):
+    """One attempt at a turn, as all parts that write and perform its reply share it.
 
-    __slots__ = ("_resolver", "_sessions", "_shared")
+    Attributes:
+        id: of the turn in the store.
+        session: the persona that answers, on its model.
+        messages: those that are answered, with what was overheard between them.
+        answered: the one of them that is.
+        channel: where.
+        life: of the turn; it says whether an act may begin, and is told of each.
+        lease: the number of the lease that acts are recorded under; None: the one that the turn began under.
+        observed: is told what is done; None: nobody looks on.
+    """
 
-    def __init__(self, resolver: PersonaResolver, shared: EngineContext) -> None:
-        self._resolver = resolver
-        self._shared = shared
-        self._sessions: LRU[tuple[Persona, int, Abilities], PersonaSession] = LRU(_SESSIONS)
+    id: int
+    session: PersonaSession
+    messages: Sequence[Message]
+    answered: Message
+    channel: Channel
+    life: Life
+    lease: int | None = None
+    observed: ObservedTurn | None = None
 
-    def at(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
-        """Give the session of a conversation: one for the same role in places of the same abilities.
-
-        Raises:
-            PixiError: the resolver could not say who speaks.
-        """
-        role = self._resolver(conversation)
-        key = (role.persona, id(role.model), abilities)  # a session holds its model: the id stays its own
-        session = self._sessions.get(key)
-        if session is None:
-            session = PersonaSession(role, self._shared, abilities)
-            self._sessions.put(key, session)
-        return session
+    @property
+    def store(self) -> Store:
+        """Where the turn is recorded."""
+        return self.session.shared.store
 
 
 _LOOKING_ON = foreign("what looks on at turns")
 
 
-def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
-    """Tell each observer of an event. One that breaks keeps nobody else from being told."""
+def tell_observers(observers: Sequence[Callable[[T], None]], form: T) -> None:
+    """Tell each observer of an event, or of a turn. One that breaks keeps nobody else from being told."""
     for observer in observers:
         try:
             with _LOOKING_ON:
@@ -310,8 +328,12 @@ def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
             pass  # it is in the log
 
 
-@cache
 def prompt_template(*, small: bool) -> str:
     """Read the text round a persona's own prompt, for `pixi.core.prompt.prefix` to fill in."""
-    name = "small.md" if small else "large.md"
+    return template("small.md" if small else "large.md")
+
+
+@cache
+def template(name: str) -> str:
+    """Read a text that models are shown."""
     return resources.files("pixi.engine").joinpath("templates", name).read_text("utf-8").strip()

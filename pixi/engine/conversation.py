@@ -14,24 +14,22 @@ Newer messages wait for that, too.
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import islice
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pixi.core.channel import TAKEN_OVER, Channel, OpenQuestion
+from pixi.core.channel import TAKEN_OVER, Channel
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
-from pixi.core.events import Failed, TurnEnded, TurnReport
+from pixi.core.events import Failed, TurnEnded
 from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
-from pixi.engine.compaction import HistoryCompaction
-from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
+from pixi.engine.compaction import HistoryCompaction, Summarizer
+from pixi.engine.context import EngineContext, PersonaSession
 from pixi.engine.history import History
 from pixi.engine.inbox import Inbox
 from pixi.engine.turn_runner import TurnRunner
@@ -48,7 +46,8 @@ OVERHEARD = 20
 
 _TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
 
-_CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
+CLOSE_SECONDS = 4.0
+"""Longer than a reply needs to stop."""
 _LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while another process answers
 _AWAY_PAUSES = (1.0, 60.0)  # the same, while the channel is away
 
@@ -57,54 +56,27 @@ class LiveConversation:
     """Gathers the messages of one conversation and answers them, one turn after the other.
 
     Nothing in it needs to be kept once it is `idle`: what it knows can be read from the store.
+
+    Attributes:
+        compaction: keeps its summary.
     """
 
-    __slots__ = (
-        "_arriving",
-        "_channel",
-        "_closed",
-        "_compaction",
-        "_elsewhere",
-        "_history",
-        "_inbox",
-        "_left",
-        "_lock",
-        "_name",
-        "_overtaken",
-        "_pauses",
-        "_refused",
-        "_runner",
-        "_sessions",
-        "_shared",
-        "_stopping",
-        "_taken_over",
-        "_task",
-        "_told_full",
-        "_waiters",
-    )
-
-    def __init__(self, name: str, shared: EngineContext, sessions: PersonaSessions) -> None:
+    def __init__(self, name: str, shared: EngineContext, summarizer: Summarizer | None) -> None:
         self._name = name
         self._shared = shared
-        self._sessions = sessions
         # Waiting.
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
-        self._arriving: set[str] = set()  # ids of messages that are being recorded
-        self._overtaken: dict[str, str | None] = {}  # their text by now; None: they were deleted
+        # Of messages that are being recorded, by their ids: the texts that came meanwhile; None: a deletion.
+        self._arriving: dict[str, list[str | None]] = {}
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
         # Known.
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
-        self._compaction = HistoryCompaction(
-            name,
-            shared.store,
-            shared.ledger,
-            shared.summarizer,
-            lock=self._lock,
-            outdated=self._history.forget,
+        self.compaction = HistoryCompaction(
+            name, shared, summarizer, lock=self._lock, outdated=self._history.forget
         )
         # Under way.
         self._task: asyncio.Task[None] | None = None
@@ -113,23 +85,13 @@ class LiveConversation:
         self._taken_over = False  # a turn was cut, since somebody else owns the conversation now
         self._stopping = False  # a stop came before there was a turn
         self._closed = False
-        self._pauses: set[asyncio.Event] = set()  # of those who wait to try again; set to try at once
+        self._pauses: list[asyncio.Event] = []  # of those who wait to try again; set to try at once
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
-
-    @property
-    def name(self) -> str:
-        """Its address."""
-        return self._name
 
     @property
     def idle(self) -> bool:
         """True if nothing is being done, and nothing is on its way."""
         return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
-
-    @property
-    def compaction(self) -> HistoryCompaction:
-        """The keeper of its summary."""
-        return self._compaction
 
     @property
     def talking(self) -> bool:
@@ -150,11 +112,14 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        self._arriving.add(message.id)
+        changes = self._arriving.setdefault(message.id, [])
         try:
             recorded = await self._shared.store.receive(message)
-            while recorded is not None and message.id in self._overtaken:
-                recorded = await self._brought_up_to_date(recorded, self._overtaken.pop(message.id))
+            while recorded is not None and changes:
+                text = changes.pop(0)
+                await self._record_change(message.id, text)
+                self._put_right(message.id, text)  # a reader of the store has it as it was
+                recorded = None if text is None else replace(recorded, text=text)
             self._told_full = self._told_full and self._is_full
             if recorded is not None and self._is_too_much(recorded) and await self._is_still_full():
                 recorded = await self._turned_away(recorded, channel)
@@ -162,8 +127,7 @@ class LiveConversation:
             self._history.forget()  # it may be on record: the next turn looks
             raise
         finally:
-            self._arriving.discard(message.id)
-            self._overtaken.pop(message.id, None)
+            self._arriving.pop(message.id, None)
         if recorded is None:
             self._recorded_elsewhere(message)
         if recorded is None or self._resting:  # then it waits in the store
@@ -206,10 +170,9 @@ class LiveConversation:
         if turn is not None and runner is not None:
             held += runner.inbox.messages
         for message in held:
-            if (now := known.get(message.id)) is None:
-                self._leave_out(message.id)
-            elif now.text != message.text:
-                self._put_right(message.id, now.text)
+            now = known.get(message.id)
+            if now is None or now.text != message.text:
+                self._put_right(message.id, None if now is None else now.text)
         self._told_full = self._told_full and self._is_full
         for message in saved.waiting:
             heard: Message | None = message
@@ -226,16 +189,6 @@ class LiveConversation:
             self._elsewhere = True
             self._history.forget()
 
-    async def _brought_up_to_date(self, recorded: Message, text: str | None) -> Message | None:
-        """A message that was edited or deleted while it was being recorded; None where it is deleted."""
-        if text is None:
-            await self._shared.store.withdraw(self._name, recorded.id)
-            self._leave_out(recorded.id)  # a reader of the store has it as it was
-            return None
-        await self._shared.store.revise(self._name, recorded.id, text)
-        self._put_right(recorded.id, text)
-        return replace(recorded, text=text)
-
     @property
     def _is_full(self) -> bool:
         """True if more messages wait than are answered at all."""
@@ -251,8 +204,7 @@ class LiveConversation:
         Raises:
             StoreError: it could not be read.
         """
-        waiting = {message.id for message in await self._shared.store.waiting(self._name)}
-        self._inbox.remove(*(name for name in self._inbox.ids if name not in waiting))
+        self._inbox.keep({message.id for message in await self._shared.store.waiting(self._name)})
         return self._is_full
 
     async def _turned_away(self, recorded: Message, channel: Channel) -> Message | None:
@@ -266,25 +218,37 @@ class LiveConversation:
         await self._shared.store.only_hear(self._name, (recorded.id,))
         return replace(recorded, addressed=False)
 
-    async def edit(self, message_id: str, text: str) -> None:
-        """A message was edited: see `TurnRunner.edited`.
+    async def change(self, message_id: str, text: str | None) -> None:
+        """A message was edited, or deleted (None): see `TurnRunner.changed`.
 
         Raises:
             StoreError: it could not be recorded.
         """
-        self._revise(message_id, text)  # at once: nobody is to be answered to the old text
-        await self._shared.store.revise(self._name, message_id, text)
-        self._revise(message_id, text)  # it may have been on its way here
+        self._take_change(message_id, text)  # at once: nobody is to be answered to the old text
+        await self._record_change(message_id, text)
+        self._take_change(message_id, text)  # it may have been on its way here
 
-    async def withdraw(self, message_id: str) -> None:
-        """A message was deleted: see `TurnRunner.withdrawn`.
+    def _take_change(self, message_id: str, text: str | None) -> None:
+        if message_id in self._arriving:
+            self._arriving[message_id].append(text)
+        self._put_right(message_id, text)
 
-        Raises:
-            StoreError: it could not be recorded.
-        """
-        self._remove(message_id)
-        await self._shared.store.withdraw(self._name, message_id)
-        self._remove(message_id)
+    async def _record_change(self, message_id: str, text: str | None) -> None:
+        store = self._shared.store
+        if text is None:
+            await store.withdraw(self._name, message_id)
+        else:
+            await store.revise(self._name, message_id, text)
+
+    def _put_right(self, message_id: str, text: str | None) -> None:
+        """Hold another text of a message; None: leave the message out."""
+        for inbox in (self._inbox, self._refused):
+            if text is None:
+                inbox.remove(message_id)
+            else:
+                inbox.revise(message_id, text)
+        if self._runner is not None:
+            self._runner.changed(message_id, text)
 
     # Questions to the conversation.
 
@@ -327,7 +291,7 @@ class LiveConversation:
         if self._runner is not None:
             self._runner.cancel()
         async with self._lock:  # who asks for it comes before the next turn
-            await self._compaction.cancel()
+            await self.compaction.cancel()
             try:
                 await self._shared.store.reset(self._name)
             finally:
@@ -357,8 +321,7 @@ class LiveConversation:
                 await store.rewind(self._name, turn)
             else:
                 for message in messages:  # nobody has answered them yet
-                    self._remove(message.id)
-                    await store.withdraw(self._name, message.id)
+                    await self.change(message.id, None)
             return messages
 
     async def restore(self, branch: str) -> None:
@@ -377,7 +340,7 @@ class LiveConversation:
         if self._runner is not None:
             self._runner.cancel()
         async with self._lock:
-            await self._compaction.cancel()
+            await self.compaction.cancel()
             try:
                 await self._shared.store.lease(self._name)
                 yield self._shared.store
@@ -426,7 +389,7 @@ class LiveConversation:
         self._forget()
         if self._task is None:  # what was only overheard waits in the store, too
             self._inbox.replace(())
-        await self._compaction.cancel()  # its input is no longer there
+        await self.compaction.cancel()  # its input is no longer there
 
     async def evict(self, overtaken: Container[int]) -> None:
         """Drop words that were taken out of the store; these turns leave nothing: see `Store.forgotten`."""
@@ -446,9 +409,9 @@ class LiveConversation:
         self.drain()
         if self._runner is not None and not self._runner.life.unseen:  # else it is requeued at once
             self._runner.leave()
-        await self._compaction.cancel()
+        await self.compaction.cancel()
         try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with asyncio.timeout(CLOSE_SECONDS):
                 await self.settled()
         except TimeoutError:
             if self._task is not None:  # what it was at is finished or laid down at the next start
@@ -506,36 +469,27 @@ class LiveConversation:
         ended: TurnEnded | None = TurnEnded("error", 0)
         try:
             ended = await self._answered(channel)
-        except LeaseHeld:
+        except (LeaseHeld, ChannelLost) as error:
             ended = None
-            if await self._still_waits():
+            if isinstance(error, ChannelLost) or await self._still_waits():
                 raise
-        except ChannelLost:
-            ended = None
-            raise
-        except PixiError as error:
+        except Exception as error:
             self._give_up(tried)
-            channel.show(Failed(str(error)))
-            await self._let_go()
-        except Exception:
-            self._give_up(tried)
-            _log.exception("a turn of conversation %s broke", self._name)
-            channel.show(Failed("Something broke inside; with --debug the log tells what."))
+            text = str(error)
+            if not isinstance(error, PixiError):
+                _log.exception("a turn of conversation %s broke", self._name)
+                text = "Something broke inside; with --debug the log tells what."
+            channel.show(Failed(text))
             await self._let_go()
         finally:
             runner, self._runner = self._runner, None
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                report = runner.report(ended.finish) if runner else None
-                # Whoever waits for the answer comes before the log.
-                asyncio.get_running_loop().call_soon(self._report, runner, report)
+                if runner is not None and (report := runner.report(ended.finish)) is not None:
+                    # Whoever waits for the answer comes before the log.
+                    asyncio.get_running_loop().call_soon(runner.told, report)
             self._tell_waiters()
-
-    def _report(self, runner: TurnRunner | None, report: TurnReport | None) -> None:
-        self._shared.tell(report)
-        if runner is not None and report is not None:
-            runner.told(report)
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
         """Take one turn, however often it is begun again; None where there was nothing to answer any more."""
@@ -546,7 +500,7 @@ class LiveConversation:
             self._read_again(saved.waiting)
         refused = bool(self._refused.messages)
         waiting = self._refused if refused else self._inbox
-        runner = self._runner = TurnRunner(session, waiting, refusal=_TOO_MANY if refused else "")
+        runner = self._runner = TurnRunner(session, channel, waiting, refusal=_TOO_MANY if refused else "")
         if self._stopping:
             runner.cancel()
         if self._shared.settings.gather_seconds > 0 and not refused:
@@ -556,12 +510,11 @@ class LiveConversation:
         window = await self._ready(session, waiting.answered)
         if not waiting.wants_answer:
             return None  # it was withdrawn, or another process has answered it
-        history = self._history
-        ended = await runner.run(window, channel, history.generation, history.revision, history.lease)
+        ended = await runner.run(window, self._history)
         if runner.is_open:
             self._forget()
             if runner.turn is None:  # it was not begun: all is read again, and then it is
-                waiting.requeue(runner.inbox)
+                waiting.add(runner.inbox)
                 return None
             if runner.life.reason is Reason.TAKEN:
                 self._taken_over = await self._shared.store.owned_elsewhere(self._name)
@@ -569,12 +522,12 @@ class LiveConversation:
             if self._taken_over:
                 channel.show(Failed(TAKEN_OVER))
         elif runner.life.fate is Fate.WAITING:
-            waiting.requeue(runner.inbox)
+            waiting.add(runner.inbox)
         else:
-            waiting.requeue(Inbox(list(runner.again)))
+            waiting.add(Inbox(list(runner.again)))
         if self._history.is_known and not self._resting:
             name, tokens = session.role.persona.name, session.summary_tokens
-            self._compaction.consider(name, tokens, window, history.generation)
+            self.compaction.consider(name, tokens, window, self._history.generation)
         return ended
 
     def _tell_waiters(self) -> None:
@@ -606,14 +559,14 @@ class LiveConversation:
         if self._resting:
             return  # nobody would end it
         over = asyncio.Event()
-        self._pauses.add(over)
+        self._pauses.append(over)
         try:
             async with asyncio.timeout(seconds):
                 await over.wait()
         except TimeoutError:
             pass  # it was long enough
         finally:
-            self._pauses.discard(over)
+            self._pauses.remove(over)
 
     def _try_again(self) -> None:
         """End the pauses: what was waited for may have changed."""
@@ -627,7 +580,7 @@ class LiveConversation:
             return True  # the next try tells of it, if it lasts
         waiting = {message.id for message in saved.waiting}
         for inbox in (self._inbox, self._refused):
-            inbox.remove(*(name for name in inbox.ids if name not in waiting))
+            inbox.keep(waiting)
         return self._is_due
 
     async def _saved(self) -> SavedConversation | None:
@@ -641,7 +594,7 @@ class LiveConversation:
     # Memory.
 
     def _session(self, channel: Channel | None) -> PersonaSession:
-        return self._sessions.at(self._name, NO_ABILITIES if channel is None else channel.abilities)
+        return self._shared.session(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
     async def _ready(self, session: PersonaSession, message: Message) -> Conversation:
         """Give the window; it is read where there is none, or another role is played now.
@@ -657,8 +610,7 @@ class LiveConversation:
 
     def _read_again(self, waiting: Sequence[Message]) -> None:
         """Hold what waits in the store."""
-        due = {message.id for message in waiting}
-        self._refused.remove(*(name for name in self._refused.ids if name not in due))
+        self._refused.keep({message.id for message in waiting})
         self._inbox.replace(waiting)
         self._inbox.remove(*self._refused.ids)
         self._inbox.pass_over(OVERHEARD)
@@ -671,7 +623,8 @@ class LiveConversation:
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
         self._history.forget()
-        self._inbox.forget(tried)
+        self._inbox.remove(*tried)
+        self._inbox.passed = []
 
     def _give_up(self, tried: frozenset[str]) -> None:
         """Leave what was tried to the next message, or the next process: something is broken."""
@@ -683,107 +636,3 @@ class LiveConversation:
         """Own the conversation no more: else a turn that is open here would keep others from it for good."""
         with suppress(StoreError):
             await self._shared.store.release(self._name)
-
-    def _revise(self, message_id: str, text: str) -> None:
-        if message_id in self._arriving and self._overtaken.get(message_id, text) is not None:
-            self._overtaken[message_id] = text
-        self._put_right(message_id, text)
-
-    def _remove(self, message_id: str) -> None:
-        if message_id in self._arriving:
-            self._overtaken[message_id] = None
-        self._leave_out(message_id)
-
-    def _put_right(self, message_id: str, text: str) -> None:
-        self._inbox.revise(message_id, text)
-        self._refused.revise(message_id, text)
-        if self._runner is not None:
-            self._runner.edited(message_id, text)
-
-    def _leave_out(self, message_id: str) -> None:
-        self._inbox.remove(message_id)
-        self._refused.remove(message_id)
-        if self._runner is not None:
-            self._runner.withdrawn(message_id)
-
-
-class Conversations:
-    """Conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
-
-    __slots__ = ("_keep", "_live", "_sessions", "_shared")
-
-    def __init__(self, shared: EngineContext, sessions: PersonaSessions, keep: int) -> None:
-        self._shared = shared
-        self._sessions = sessions
-        self._keep = keep
-        self._live: OrderedDict[str, LiveConversation] = OrderedDict()
-
-    @property
-    def talking(self) -> int:
-        """Conversations in which a reply is under way."""
-        return sum(live.talking for live in self._live.values())
-
-    @property
-    def waiting(self) -> int:
-        """Conversations in which messages wait to be answered, and no turn was begun yet."""
-        return sum(live.waiting for live in self._live.values())
-
-    @property
-    def asked(self) -> tuple[OpenQuestion, ...]:
-        """The questions to people that wait for an answer, the oldest first."""
-        return tuple(self._shared.asked.values())
-
-    @property
-    def draining(self) -> bool:
-        """True if messages are only recorded."""
-        return self._shared.draining
-
-    def at(self, name: str) -> LiveConversation:
-        """Give the conversation of this address."""
-        live = self._live.get(name)
-        if live is None:
-            self._evict()
-            live = self._live[name] = LiveConversation(name, self._shared, self._sessions)
-        self._live.move_to_end(name)
-        return live
-
-    def known(self, name: str | None = None) -> list[LiveConversation]:
-        """Give those in memory: all, or the one of this address."""
-        if name is None:
-            return list(self._live.values())
-        live = self._live.get(name)
-        return [] if live is None else [live]
-
-    async def settled(self, name: str | None = None) -> None:
-        """Return when nothing is left to be answered, and the last turn is told of."""
-        # Whoever a turn's end woke comes before its report, and what they say then is waited for.
-        await asyncio.sleep(0)
-        while busy := [live for live in self.known(name) if not live.idle]:
-            for live in busy:
-                await live.settled()
-            await asyncio.sleep(0)
-
-    async def drain(self, seconds: float) -> None:
-        """Begin nothing more, let what people see being written be finished, then end it all."""
-        self._shared.draining = True
-        busy = [live for live in self.known() if live.talking]
-        for live in self.known():
-            live.drain()
-        ends = [asyncio.create_task(live.settled()) for live in busy]
-        await asyncio.gather(*(live.compaction.cancel() for live in self.known()))
-        if ends:
-            await asyncio.wait(ends, timeout=max(seconds - _CLOSE_SECONDS, seconds / 2))
-        await self.close()
-        for end in ends:
-            end.cancel()
-
-    async def close(self) -> None:
-        """End all replies, for good."""
-        await asyncio.gather(*(live.close() for live in self.known()))
-
-    def _evict(self) -> None:
-        surplus = len(self._live) + 1 - self._keep
-        if surplus > 0:
-            idle = (name for name, live in self._live.items() if live.idle and not live.compaction.busy)
-            for name in list(islice(idle, surplus)):
-                del self._live[name]

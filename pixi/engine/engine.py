@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,12 +27,11 @@ from pixi.engine.context import (
     LookUp,
     PersonaResolver,
     PersonaSession,
-    PersonaSessions,
     Role,
     local_now,
     tell_observers,
 )
-from pixi.engine.conversation import Conversations
+from pixi.engine.conversation import CLOSE_SECONDS, LiveConversation
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
@@ -122,12 +123,13 @@ class Engine:
         self._owns_store = store is None
         self._clock = clock
         self._on_turn = on_turn
-        self._helper = helper
+        self._summarizer = Summarizer(helper) if helper else None
         self._keep = keep
         self._look_up = look_up
         self._ledger = None if store is None else self._ledger_in(store)
         self._opening = asyncio.Lock()
-        self._conversations: Conversations | None = None  # once the store is open
+        self._shared: EngineContext | None = None  # once the store is open
+        self._live: OrderedDict[str, LiveConversation] = OrderedDict()  # in memory; the last used is the last
         self._closed = False
         # Of the store: up to which nothing that was forgotten is held here, and up to which listeners know.
         self._revision = self._told = 0
@@ -158,33 +160,32 @@ class Engine:
     @property
     def talking(self) -> int:
         """Conversations in which a reply is under way."""
-        return self._conversations.talking if self._conversations else 0
+        return sum(live.talking for live in self._live.values())
 
     @property
     def waiting_replies(self) -> int:
         """Conversations in which messages wait to be answered, and no turn was begun yet."""
-        return self._conversations.waiting if self._conversations else 0
+        return sum(live.waiting for live in self._live.values())
 
     @property
     def draining(self) -> bool:
         """True if messages are only recorded, for the next process; see `drain`."""
-        return self._conversations is not None and self._conversations.draining
+        return self._shared is not None and self._shared.draining
 
     @property
     def busy(self) -> tuple[str, ...]:
         """The conversations in which something is being done."""
-        known = self._conversations.known() if self._conversations else ()
-        return tuple(live.name for live in known if not live.idle)
+        return tuple(name for name, live in self._live.items() if not live.idle)
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:
         """The questions to people that wait for an answer, the oldest first."""
-        return self._conversations.asked if self._conversations else ()
+        return tuple(self._shared.asked.values()) if self._shared else ()
 
     @property
     def kept(self) -> int:
         """Conversations in memory."""
-        return len(self._conversations.known()) if self._conversations else 0
+        return len(self._live)
 
     def count(self, model: str, usage: Usage, prices: Prices | None) -> None:
         """Enter in the ledger what a model used that nobody in particular asked for."""
@@ -197,9 +198,7 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        await self._ready()
-        assert self._ledger is not None
-        return await self._ledger.bill()
+        return await (await self._ready()).ledger.bill()
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
         """Return the last turns of a conversation, oldest first.
@@ -207,8 +206,7 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        await self._ready()
-        return await self._opened_store.turns(conversation, limit)
+        return await (await self._ready()).store.turns(conversation, limit)
 
     async def look_back(self, turn: int) -> LookedBack | None:
         """Return a turn that is over, with what stands on record of how it was asked; None: there is none.
@@ -216,8 +214,7 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        await self._ready()
-        return await self._opened_store.look_back(turn)
+        return await (await self._ready()).store.look_back(turn)
 
     async def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
         """Return the session of a conversation now, ready to answer, in a place of such abilities.
@@ -225,8 +222,7 @@ class Engine:
         Raises:
             StoreError: the store could not be opened.
         """
-        await self._ready()
-        return self._sessions.at(conversation, abilities)
+        return (await self._ready()).session(conversation, abilities)
 
     async def shares(self, payer: UsageScope) -> tuple[QuotaUsage, ...]:
         """Return today's use of all limits of somebody where they are.
@@ -234,9 +230,7 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        await self._ready()
-        assert self._ledger is not None
-        return await self._ledger.shares(payer)
+        return await (await self._ready()).ledger.shares(payer)
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -245,8 +239,7 @@ class Engine:
             StoreError: it could not be recorded, and will not be answered.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        conversations = await self._ready()
-        await conversations.at(message.conversation).receive(message, channel)
+        await (await self._at(message.conversation)).receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
         """A message was edited. A reply of which nothing was seen is begun again with the new text.
@@ -254,11 +247,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        known = (await self._ready()).known(conversation)
-        for live in known:
-            await live.edit(message_id, text)
-        if not known:
-            await self._opened_store.revise(conversation, message_id, text)
+        shared, live = await self._ready(), self._live.get(conversation)
+        await (live.change(message_id, text) if live else shared.store.revise(conversation, message_id, text))
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
         """A message was deleted: a reply to it ends at once, or is never begun.
@@ -266,11 +256,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        known = (await self._ready()).known(conversation)
-        for live in known:
-            await live.withdraw(message_id)
-        if not known:
-            await self._opened_store.withdraw(conversation, message_id)
+        shared, live = await self._ready(), self._live.get(conversation)
+        await (live.change(message_id, None) if live else shared.store.withdraw(conversation, message_id))
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
         """Return the lines that a model will be shown before this message: a server can read them beforehand.
@@ -279,21 +266,30 @@ class Engine:
             StoreError: the conversation could not be read.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        conversations = await self._ready()
-        return await conversations.at(message.conversation).lines_before(message)
+        return await (await self._at(message.conversation)).lines_before(message)
 
     async def settled(self, conversation: str | None = None) -> None:
         """Return when nothing is left to be answered, in this conversation or in all."""
-        if self._conversations:
-            await self._conversations.settled(conversation)
+
+        def known() -> list[LiveConversation]:
+            if conversation is None:
+                return list(self._live.values())
+            return [self._live[conversation]] if conversation in self._live else []
+
+        # Whoever a turn's end woke comes before its report, and what they say then is waited for.
+        await asyncio.sleep(0)
+        while busy := [live for live in known() if not live.idle]:
+            for live in busy:
+                await live.settled()
+            await asyncio.sleep(0)
 
     async def stop(self, conversation: str) -> bool:
         """Stop the reply that is being written; what was delivered stands. Returns when its turn ended.
 
         False: there was none.
         """
-        known = self._conversations.known(conversation) if self._conversations else []
-        return any([await live.cancel() for live in known])
+        live = self._live.get(conversation)
+        return live is not None and await live.cancel()
 
     async def reset(self, conversation: str) -> None:
         """Forget a conversation: its history, and what still waits for an answer.
@@ -301,8 +297,7 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        conversations = await self._ready()
-        await conversations.at(conversation).reset()
+        await (await self._at(conversation)).reset()
         self._let_go_of(conversation)
         self._tell_forgotten("", [conversation])
 
@@ -315,8 +310,7 @@ class Engine:
             LeaseHeld: another process is answering there.
             StoreError: it could not be recorded.
         """
-        conversations = await self._ready()
-        await conversations.at(conversation).rewind(turn)
+        await (await self._at(conversation)).rewind(turn)
 
     async def take_back(self, conversation: str) -> tuple[Message, ...]:
         """Take the last messages to the persona out of a conversation, with their answer and all after it.
@@ -331,8 +325,7 @@ class Engine:
             LeaseHeld: another process is answering there.
             StoreError: it could not be recorded.
         """
-        conversations = await self._ready()
-        return await conversations.at(conversation).take_back()
+        return await (await self._at(conversation)).take_back()
 
     async def branches(self, conversation: str) -> tuple[str, ...]:
         """Return the addresses where turns are kept that were taken out of a conversation, oldest first.
@@ -342,8 +335,7 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        await self._ready()
-        return await self._opened_store.branches(conversation)
+        return await (await self._ready()).store.branches(conversation)
 
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that were taken out of a conversation, in place of what came since then.
@@ -355,8 +347,7 @@ class Engine:
             LeaseHeld: another process is answering there.
             StoreError: nothing is kept under that address, or it could not be recorded.
         """
-        conversations = await self._ready()
-        await conversations.at(conversation).restore(branch)
+        await (await self._at(conversation)).restore(branch)
 
     async def last_asked(self, conversation: str) -> tuple[Message, ...]:
         """Give the messages that `take_back` would.
@@ -364,8 +355,7 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        await self._ready()
-        return (await self._opened_store.last_asked(conversation))[1]
+        return (await (await self._ready()).store.last_asked(conversation))[1]
 
     async def forget(self, person: str) -> int:
         """Forget a person everywhere, by the id of the author; gives how many conversations changed.
@@ -373,14 +363,13 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        conversations = await self._ready()
-        await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
-        assert self._ledger is not None  # as there are conversations
-        changed = await self._ledger.forget(person)
+        shared = await self._ready()
+        await asyncio.gather(*(live.part_with(person) for live in self._live.values()))
+        changed = await shared.ledger.forget(person)
         self._tell_forgotten(person, changed)
         for name in changed:
             self._let_go_of(name)
-            for live in conversations.known(name):
+            if live := self._live.get(name):
                 await live.outdated()
         return len(changed)
 
@@ -390,10 +379,10 @@ class Engine:
         Raises:
             StoreError: it could not be found out which conversations lost words.
         """
-        await self._ready()
+        shared = await self._ready()
         # From where the listeners know, as `evict` may have found some of it before, or be asked while a
         # later person is forgotten. Replies under way that say such words end before the listeners are told.
-        found = await self._opened_store.forgotten(self._told)
+        found = await shared.store.forgotten(self._told)
         await self.evict()
         self._told = max(self._told, found.revision)
         self._tell_forgotten(person, found.conversations)
@@ -407,11 +396,10 @@ class Engine:
         Raises:
             StoreError: it could not be found out what was taken.
         """
-        conversations = await self._ready()
-        found = await self._opened_store.forgotten(self._revision)
+        found = await (await self._ready()).store.forgotten(self._revision)
         for name in found.conversations:
             self._let_go_of(name)
-            for live in conversations.known(name):
+            if live := self._live.get(name):
                 await live.evict(found.turns)
         self._revision = max(self._revision, found.revision)
         return self._revision
@@ -422,8 +410,7 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        await self._ready()
-        return await self._opened_store.export(person)
+        return await (await self._ready()).store.export(person)
 
     async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits.
@@ -441,19 +428,28 @@ class Engine:
         Raises:
             StoreError: it could not be found out what waits.
         """
-        conversations, store = await self._ready(), self._opened_store
+        shared = await self._ready()
+        gate = asyncio.Semaphore(_RESUMED_AT_ONCE)
 
         async def resume(address: str) -> None:
-            if conversations.draining:
-                return
-            with suppress(ChannelElsewhere):
-                channel = await open_channel(address)
-                await conversations.at(address).resume(channel, since)
+            if not shared.draining:
+                with suppress(ChannelElsewhere):
+                    channel = await open_channel(address)
+                    await (await self._at(address)).resume(channel, since)
 
-        def is_talking(address: str) -> bool:
-            return any(live.talking for live in conversations.known(address))
+        async def resume_in_turn(address: str) -> None:
+            try:
+                with foreign(f"resuming {address}"):
+                    async with gate:
+                        live = self._live.get(address)
+                        if live is None or not live.talking:
+                            return await resume(address)
+                    await resume(address)  # it already waits for the end of a reply, and is not counted
+            except PixiError as error:
+                _log.warning("conversation %s could not be resumed: %s", address, error)
 
-        await _each(await store.unanswered(prefix, since), resume, is_talking)
+        addresses = await shared.store.unanswered(prefix, since)
+        await asyncio.gather(*(resume_in_turn(address) for address in addresses))
 
     async def answer(self, conversation: str, since: float, open_channel: OpenChannel) -> None:
         """Have a conversation, and do in it what `resume` does; returns when nothing is left to be done.
@@ -464,10 +460,10 @@ class Engine:
         Raises:
             PixiError: it could not be opened, read or recorded.
         """
-        conversations = await self._ready()
+        shared = await self._ready()
         channel = await open_channel(conversation)
-        if not conversations.draining:
-            await conversations.at(conversation).resume(channel, since, take=True)
+        if not shared.draining:
+            await (await self._at(conversation)).resume(channel, since, take=True)
 
     async def look(self, conversation: str) -> None:
         """Take what another process has recorded in a conversation in which something is being done here.
@@ -477,7 +473,8 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        for live in (await self._ready()).known(conversation):
+        await self._ready()
+        if live := self._live.get(conversation):
             await live.look()
 
     async def waiting(self, conversation: str) -> tuple[Message, ...]:
@@ -486,8 +483,7 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        await self._ready()
-        waiting = await self._opened_store.waiting(conversation)
+        waiting = await (await self._ready()).store.waiting(conversation)
         return tuple(message for message in waiting if message.addressed)
 
     # Conversations that several processes share. Each has one owner at a time.
@@ -498,8 +494,7 @@ class Engine:
         Raises:
             StoreError: it could not be found out.
         """
-        await self._ready()
-        return await self._opened_store.owned_elsewhere(conversation)
+        return await (await self._ready()).store.owned_elsewhere(conversation)
 
     async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
         """Own a conversation, so that what other processes are asked there waits for what is asked here.
@@ -510,11 +505,11 @@ class Engine:
             LeaseHeld: the turn has not ended by then.
             StoreError: the conversation could not be read.
         """
-        await self._ready()
+        store = (await self._ready()).store
         until = time.monotonic() + seconds
         while True:
             try:
-                await self._opened_store.lease(conversation)
+                await store.lease(conversation)
                 return
             except LeaseHeld:
                 if time.monotonic() >= until:
@@ -529,9 +524,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        conversations = await self._ready()
-        await self._opened_store.lease(conversation, take=True)
-        for live in conversations.known(conversation):
+        await (await self._ready()).store.lease(conversation, take=True)
+        if live := self._live.get(conversation):
             await live.outdated()
 
     # The end.
@@ -543,8 +537,20 @@ class Engine:
         Replies of which nobody saw anything are requeued: their messages wait in the store. What is not
         done within the time is left on record, and the next process goes on with it.
         """
-        if self._conversations:
-            await self._conversations.drain(seconds)
+        if self._shared is None:
+            return
+        self._shared.draining = True
+        conversations = list(self._live.values())
+        busy = [live for live in conversations if live.talking]
+        for live in conversations:
+            live.drain()
+        ends = [asyncio.create_task(live.settled()) for live in busy]
+        await asyncio.gather(*(live.compaction.cancel() for live in self._live.values()))
+        if ends:
+            await asyncio.wait(ends, timeout=max(seconds - CLOSE_SECONDS, seconds / 2))
+        await self._close_conversations()
+        for end in ends:
+            end.cancel()
 
     async def close(self) -> None:
         """End all replies at once and give back what the engine opened. Calling it twice does no harm.
@@ -552,8 +558,7 @@ class Engine:
         What is under way is left on record, and the next process goes on with it.
         """
         self._closed = True
-        if self._conversations:
-            await self._conversations.close()
+        await self._close_conversations()
         if self._ledger:
             await self._ledger.close()
         if self._owns_store and self._store is not None:
@@ -576,68 +581,52 @@ class Engine:
         for listener in self.on_forget:
             listener(person, conversations)
 
-    async def _ready(self) -> Conversations:
-        """Return the conversations; opens the store first, where none was given."""
+    async def _close_conversations(self) -> None:
+        """End all replies, for good."""
+        await asyncio.gather(*(live.close() for live in self._live.values()))
+
+    async def _at(self, conversation: str) -> LiveConversation:
+        """Return the conversation of this address. Idle ones beyond the `keep` used last are let go."""
+        shared = await self._ready()
+        live = self._live.get(conversation)
+        if live is None:
+            surplus = max(0, len(self._live) + 1 - self._keep)
+            idle = (name for name, each in self._live.items() if each.idle and not each.compaction.busy)
+            for name in list(islice(idle, surplus)):
+                del self._live[name]
+            live = self._live[conversation] = LiveConversation(conversation, shared, self._summarizer)
+        self._live.move_to_end(conversation)
+        return live
+
+    async def _ready(self) -> EngineContext:
+        """Return what conversations share; opens the store first, where none was given."""
         if self._closed:
             raise PixiError("The engine is closed.")
-        if self._conversations is None:
+        if (shared := self._shared) is None:
             async with self._opening:
-                await self._open()
-        assert self._conversations is not None
+                shared = self._shared or await self._open()
         if self._resolver is None:  # a persona that names what is not there is told of here
-            _ = self._sessions.at("").capabilities
-        return self._conversations
+            _ = shared.session("").capabilities
+        return shared
 
-    async def _open(self) -> None:
-        if self._conversations is not None:
-            return  # another message was quicker
+    async def _open(self) -> EngineContext:
         if self._store is None:
             from pixi.store.sqlite import SqliteStore
 
             self._store = await SqliteStore.open(":memory:")
-        settings = self.settings
-        self._ledger = ledger = self._ledger or self._ledger_in(self._store)
-        shared = EngineContext(
+        self._ledger = self._ledger or self._ledger_in(self._store)
+        self._shared = EngineContext(
             self._store,
             self.commands,
             self.tools,
-            settings,
+            self.settings,
             clock=self._clock,
-            ledger=ledger,
+            ledger=self._ledger,
+            resolver=self._resolver or (lambda _: self._role),
             on_turn=self._on_turn,
             look_up=self._look_up,
         )
-        if self._helper is not None:
-            shared.summarizer = Summarizer(self._helper)
-        self._sessions = PersonaSessions(self._resolver or (lambda _: self._role), shared)
-        self._conversations = Conversations(shared, self._sessions, self._keep)
+        return self._shared
 
     def _ledger_in(self, store: Store) -> UsageLedger:
         return UsageLedger(store, lambda: self.settings.budgets, self._clock)
-
-    @property
-    def _opened_store(self) -> Store:
-        assert self._store is not None
-        return self._store
-
-
-async def _each(
-    addresses: Sequence[str], resume: Callable[[str], Awaitable[None]], is_talking: Callable[[str], bool]
-) -> None:
-    """Resume conversations, a few at a time; one that fails is told of in the log.
-
-    One in which a reply is under way already waits for its end, and is not counted.
-    """
-    gate = asyncio.Semaphore(_RESUMED_AT_ONCE)
-
-    async def one(address: str) -> None:
-        try:
-            with foreign(f"resuming {address}"):
-                async with gate:
-                    if not is_talking(address):
-                        return await resume(address)
-                await resume(address)
-        except PixiError as error:
-            _log.warning("conversation %s could not be resumed: %s", address, error)
-
-    await asyncio.gather(*(one(address) for address in addresses))

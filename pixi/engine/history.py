@@ -9,7 +9,7 @@ from pixi.core.conversation import Conversation
 from pixi.core.llm import estimate_all
 from pixi.core.message import Message
 from pixi.engine.context import PersonaSession
-from pixi.engine.recovery import Recovery
+from pixi.engine.recovery import finish_turns
 from pixi.store.kept import SavedConversation
 
 
@@ -23,18 +23,6 @@ class History:
             have written meanwhile, and the store begins no turn.
     """
 
-    __slots__ = (
-        "_instructions",
-        "_name",
-        "_recovered",
-        "_recovery",
-        "_session",
-        "_window",
-        "generation",
-        "lease",
-        "revision",
-    )
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._session: PersonaSession | None = None  # for which the window, or what it is made of, was read
@@ -42,7 +30,7 @@ class History:
         self._instructions = ""  # that stand before the window
         # What `recover` gave, until the window is made of it: whoever asked holds what waits in it.
         self._recovered: SavedConversation | None = None
-        self._recovery = Recovery(name)
+        self._tried: dict[int, float] = {}  # since when turns that were left half-done are
         self.generation = self.revision = self.lease = 0
 
     @property
@@ -115,7 +103,7 @@ class History:
         # None is under way here; one under a later lease is another's, who took the conversation just now.
         left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
         if left:
-            await self._recovery.finish(left, session, channel, lease=self.lease)
+            await finish_turns(left, self._name, session, channel, lease=self.lease, since=self._tried)
             saved = await store.load(self._name, context_tokens)
         self._recovered, self._session = saved, session
         return saved

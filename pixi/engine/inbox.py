@@ -84,7 +84,7 @@ class Inbox(Struct):
         """Take back from the other inbox what these people wrote to the persona: they are answered later."""
         self.deferred = people
         back = [each for each in other.messages if each.addressed and each.author.id in people]
-        self.requeue(Inbox(back, [], _only(other.arrivals, back)))
+        self.add(Inbox(back, [], _only(other.arrivals, back)))
         other.messages = [each for each in other.messages if each not in back]
         other.arrivals = _only(other.arrivals, other.messages)
 
@@ -93,13 +93,7 @@ class Inbox(Struct):
         self.messages = [replace(message, addressed=False) for message in self.messages]
 
     def add(self, other: "Inbox") -> None:
-        """Add messages that came later."""
-        self.messages += other.messages
-        self.passed += other.passed
-        self.arrivals |= other.arrivals
-
-    def requeue(self, other: "Inbox") -> None:
-        """Put messages back into their old places."""
+        """Add messages, each in its old place."""
         self.messages = sorted(other.messages + self.messages, key=lambda message: message.number)
         self.passed = other.passed + self.passed
         self.arrivals |= other.arrivals
@@ -133,10 +127,9 @@ class Inbox(Struct):
             for message in self.messages
         ]
 
-    def forget(self, ids: Collection[str] = ()) -> None:
-        """Leave out the messages of these ids, and all that were passed over."""
-        self.messages = [message for message in self.messages if message.id not in ids]
-        self.passed = []
+    def keep(self, ids: Collection[str]) -> None:
+        """Leave out all messages but those of these ids."""
+        self.remove(*(name for name in self.ids if name not in ids))
 
     def pass_over(self, most: int) -> None:
         """Keep the latest overheard messages; of the others only that they were heard."""

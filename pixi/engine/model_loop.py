@@ -11,17 +11,15 @@ from contextlib import contextmanager
 
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Sourced
-from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.life import LifeEvent, LifeState
 from pixi.core.llm import Delta, PromptProgress, Request
 from pixi.core.reading import CommandEvent, RepeatFilter
-from pixi.core.spending import Limits
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
 from pixi.models.deadlines import LONGEST_READING
-from pixi.models.model import Model, push
+from pixi.models.model import push
 
 _CHARACTERS_PER_TOKEN = 3
 # After this long without a word people see that there is something to come, though it may turn out to be
@@ -34,15 +32,9 @@ class ModelLoop:
 
     Args:
         turn: what is asked and said.
-        model: who writes.
-        life: of the turn.
         actions: what commands and tools act with.
         executor: performs the commands.
-        run_config: what its tools are run with.
-        limits: of the turn.
         spare_tokens: room in the model's context for the results of tools.
-        when_broken: what the persona says when its model fails; "" for nothing.
-        when_tired: what it says when there is no more to be used; "" for no words of its own.
         refusal: what people are told in place of an answer of the model; "" for nothing.
         not_again: messages of before. A reply that begins with one is thrown away, and asked for anew, once.
 
@@ -58,7 +50,6 @@ class ModelLoop:
         "_executor",
         "_first_word",
         "_life",
-        "_limits",
         "_model",
         "_not_again",
         "_observed",
@@ -69,50 +60,31 @@ class ModelLoop:
         "_room",
         "_tools",
         "_turn",
-        "_when_broken",
-        "_when_tired",
         "failure",
         "running_tools",
     )
 
     def __init__(
         self,
-        *,
         turn: Turn,
-        model: Model,
-        life: Life,
         actions: TurnActions,
         executor: CommandExecutor,
-        run_config: ToolRunConfig,
-        limits: Limits,
-        spare_tokens: int = 2_048,
-        when_broken: str = "",
-        when_tired: str = "",
-        refusal: str = "",
-        not_again: Sequence[str] = (),
+        *,
+        spare_tokens: int,
+        refusal: str,
+        not_again: Sequence[str],
     ) -> None:
         self._turn = turn
-        self._model = model
-        self._life = life
+        self._model = actions.turn.session.role.model
+        self._life = actions.turn.life
         self._actions = actions
         self._executor = executor
-        self._observed = actions.observed
-        self._limits = limits
+        self._observed = actions.turn.observed
         self._room = spare_tokens * _CHARACTERS_PER_TOKEN
-        self._when_broken = when_broken
-        self._when_tired = when_tired
         self._refusal = refusal
         self._not_again = not_again
         self._repeats = RepeatFilter(())  # of the request in hand
-        self._tools = ToolRounds(
-            run_config,
-            actions,
-            limits,
-            show=executor.show,
-            drained=executor.drained,
-            held=self._held,
-            left=self._left,
-        )
+        self._tools = ToolRounds(actions, executor, held=self._held, left=self._left)
         self._deadline: asyncio.Timeout | None = None
         # The loop's time after which no reading of prompts counts as a reason to wait.
         self._reading_ends = 0.0
@@ -128,7 +100,7 @@ class ModelLoop:
         Raises:
             StoreError: an act could not be recorded, and was not done.
         """
-        deadline = asyncio.timeout(self._limits.seconds)
+        deadline = asyncio.timeout(self._actions.limits.seconds)
         self._reading_ends = asyncio.get_running_loop().time() + LONGEST_READING
         try:
             async with deadline:
@@ -182,7 +154,7 @@ class ModelLoop:
     def _left(self) -> float:
         """Return the seconds until the turn ends."""
         end = self._deadline.when() if self._deadline else None
-        return self._limits.seconds if end is None else end - asyncio.get_running_loop().time()
+        return self._actions.limits.seconds if end is None else end - asyncio.get_running_loop().time()
 
     async def _write(self) -> None:
         """Do all that stands under the deadline: talk with the model, and do what follows from that."""
@@ -234,10 +206,8 @@ class ModelLoop:
                 if not await self._is_asked_again(error, closed):
                     raise
                 continue
-            if self._life.ending:
-                self._break_off()
-                return
-            await self._read_to_the_end()
+            if not self._life.ending:
+                await self._read_to_the_end()
             if self._life.ending:
                 self._break_off()
                 return
@@ -381,13 +351,7 @@ class ModelLoop:
         self._actions.tools_run(True)
         self._room //= 2  # each round may fill half of what the one before left
         try:
-            any_ran = await self._tools.answer(
-                self._turn.calls,
-                self._turn.answer,
-                room=self._room,
-                goes_on=lambda: self._life.goes_on,
-            )
-            if not any_ran:
+            if not await self._tools.answer(self._turn.calls, self._turn.answer, room=self._room):
                 self._turn.end_tools()
         finally:
             self.running_tools = False
@@ -400,7 +364,7 @@ class ModelLoop:
             self._life.on(LifeEvent.ACTED)
         if self._life.on(LifeEvent.DEADLINE) is LifeState.FAILING:
             self._executor.drop(recorded=True)
-            self._tell_failure(f"No answer came within {self._limits.seconds:g} seconds.")
+            self._tell_failure(f"No answer came within {self._actions.limits.seconds:g} seconds.")
             self._apologize()
         self._turn.exceed()
 
@@ -411,7 +375,7 @@ class ModelLoop:
 
     def _refuse(self, text: str) -> None:
         """Tell that there is no more to be used: in character, where the persona has words for it."""
-        said = self._turn.say(self._when_tired or text)
+        said = self._turn.say(self._one_of(self._actions.persona.when_tired) or text)
         if said:
             self._executor.put(said)
         else:  # it has no command to say something with
@@ -419,8 +383,13 @@ class ModelLoop:
 
     def _apologize(self) -> None:
         """A word in character, where nothing was said yet."""
-        if self._when_broken and not self._actions.said and self._life.state is LifeState.FAILING:
-            self._executor.put(self._turn.say(self._when_broken))
+        sorry = self._one_of(self._actions.persona.when_broken)
+        if sorry and not self._actions.said and self._life.state is LifeState.FAILING:
+            self._executor.put(self._turn.say(sorry))
+
+    def _one_of(self, lines: Sequence[str]) -> str:
+        """Return the line of the persona that is due in this turn; "" if it has none."""
+        return lines[self._actions.turn.id % len(lines)] if lines else ""
 
 
 class _FirstWord:

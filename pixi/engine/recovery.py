@@ -36,12 +36,10 @@ from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
 from pixi.core.message import Author, Message, from_record
 from pixi.core.reading import SILENCE, read_again, written
-from pixi.core.spending import TOOL_SECONDS
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession
+from pixi.engine.context import PersonaSession, TurnContext
 from pixi.engine.inbox import DELETED
 from pixi.engine.turn_actions import TurnActions, nonce_of
-from pixi.engine.usage import TurnUsage
 from pixi.store.kept import AuditRecord, Effect, Outcome, PlannedCommand, UnfinishedTurn, id_of_act
 from pixi.toolbox.foreign import ForeignError, foreign
 
@@ -54,35 +52,33 @@ _NOBODY_KNOWS = "The program ended in the midst of this: nobody knows whether it
 _CUT_OFF = "A reply was cut off, and is not gone on with. Please ask again."
 
 
-class Recovery:
-    """Finishes the turns of one conversation. It remembers since when a turn could not be finished."""
+async def finish_turns(
+    turns: Iterable[UnfinishedTurn],
+    conversation: str,
+    session: PersonaSession,
+    channel: Channel | None,
+    *,
+    lease: int,
+    since: dict[int, float],
+) -> None:
+    """End turns that were left half-done, oldest first; without a channel they are laid down as they are.
 
-    __slots__ = ("_conversation", "_since")
+    Args:
+        turns: of a conversation that this process owns.
+        conversation: its address.
+        session: of the conversation.
+        channel: where it is.
+        lease: the number under which it is owned.
+        since: when turns were first tried, on the monotonic clock.
 
-    def __init__(self, conversation: str) -> None:
-        self._conversation = conversation
-        self._since: dict[int, float] = {}  # when turns were first tried, on the monotonic clock
-
-    async def finish(
-        self, turns: Iterable[UnfinishedTurn], session: PersonaSession, channel: Channel | None, *, lease: int
-    ) -> None:
-        """End turns, oldest first; without a channel they are laid down as they are.
-
-        Args:
-            turns: of a conversation that this process owns.
-            session: of the conversation.
-            channel: where it is.
-            lease: the number under which it is owned.
-
-        Raises:
-            ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
-            StoreError: it could not be recorded.
-        """
-        for turn in turns:
-            tried = time.monotonic() - self._since.setdefault(turn.id, time.monotonic())
-            left = _LeftTurn(turn, self._conversation, session, channel, lease=lease, tried=tried)
-            await left.finish()
-            del self._since[turn.id]
+    Raises:
+        ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
+        StoreError: it could not be recorded.
+    """
+    for turn in turns:
+        tried = time.monotonic() - since.setdefault(turn.id, time.monotonic())
+        await _LeftTurn(turn, conversation, session, channel, lease=lease, tried=tried).finish()
+        del since[turn.id]
 
 
 class _LeftTurn:
@@ -195,46 +191,32 @@ class _LeftTurn:
     async def _act(self, effect: Effect, channel: Channel, after: str) -> tuple[Outcome, str | None]:
         answers = self._turn.answered
         nonce = nonce_of(effect.turn, effect.sequence, answers)
-        text, goes_on = effect.payload, self._goes_on
-        target = None
-        if effect.target:
-            target = await self._store.message_id(self._conversation, effect.target)
-        match effect.kind:
+        text, kind = effect.payload, effect.kind
+        target = await self._store.message_id(self._conversation, effect.target) if effect.target else None
+        picture, _ = from_record(text)
+        if kind in (language.SEND, "picture", "sticker"):
+            shown = {language.SEND: text, "picture": picture.link}.get(kind, "")
+            found = await channel.sent_before(shown, nonce=nonce, after=after)
+            if found is not None:
+                return "done", found
+        if not self._goes_on:
+            return "unknown", None
+        match kind:
             case language.SEND:
-                found = await channel.sent_before(text, nonce=nonce, after=after)
-                if found is not None:
-                    return "done", found
-                if goes_on:
-                    found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
-                    channel.show(Sent(text, self._id_of(effect)))
-                    return "done", found
-            case "picture":
-                return await self._show_picture(effect, channel, nonce, after)
+                found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
+                channel.show(Sent(text, self._id_of(effect)))
+                return "done", found
+            case "picture" if picture.link:  # of others the file is nowhere any more
+                found = await channel.picture(picture, nonce=nonce, answers=answers)
+                channel.show(Pictured(picture, self._id_of(effect)))
+                return "done", found
             case "sticker":
-                found = await channel.sent_before("", nonce=nonce, after=after)
-                if found is not None:
-                    return "done", found
-                if goes_on:
-                    return "done", await channel.sticker(text, nonce=nonce, answers=answers)
-            case language.REACT if goes_on and (target or not effect.target):
+                return "done", await channel.sticker(text, nonce=nonce, answers=answers)
+            case language.REACT if target or not effect.target:
                 await channel.react(target or answers, text, nonce=nonce)
                 channel.show(Reacted(text, self._id_of(effect), target or answers))
                 return "done", None
         return "unknown", None
-
-    async def _show_picture(
-        self, effect: Effect, channel: Channel, nonce: str, after: str
-    ) -> tuple[Outcome, str | None]:
-        """Show a picture with a link again by it; of others the file is nowhere any more."""
-        picture, _ = from_record(effect.payload)
-        found = await channel.sent_before(picture.link, nonce=nonce, after=after)
-        if found is not None:
-            return "done", found
-        if not picture.link or not self._goes_on:
-            return "unknown", None
-        found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
-        channel.show(Pictured(picture, self._id_of(effect)))
-        return "done", found
 
     # Commands that had closed.
 
@@ -257,34 +239,13 @@ class _LeftTurn:
         life = Life()
         for event in (LifeEvent.BEGUN, LifeEvent.ACTED, LifeEvent.WRITTEN):
             life.on(event)
-        shared, role = self._session.shared, self._session.role
-        usage = TurnUsage(
-            shared.ledger, turn=self._turn.id, model=role.model, message=answered, answers={}, channel=channel
+        turn = TurnContext(
+            self._turn.id, self._session, self._turn.messages, answered, channel, life, self._lease
         )
-        actions = TurnActions(
-            turn=self._turn.id,
-            message=answered,
-            persona=role.persona,
-            channel=channel,
-            store=self._store,
-            limits=shared.settings.limits,
-            usage=usage,
-            life=life,
-            ids={message.number: message.id for message in self._turn.messages if message.number},
-            askers=list({one.author.id: one.author for one in self._addressed}.values()),
-            sequence=max((effect.sequence for effect in self._turn.effects), default=0),
-            lease=self._lease,
-        )
-        executor = CommandExecutor(
-            actions,
-            registered,
-            store=self._store,
-            turn=self._turn.id,
-            life=life,
-            seconds=shared.settings.limits.tool_seconds or TOOL_SECONDS,
-            delivered=lambda _: None,  # it is read from the record
-            lease=self._lease,
-        )
+        last = max((effect.sequence for effect in self._turn.effects), default=0)
+        actions = TurnActions(turn, answers=False, sequence=last)
+        actions.hurry()  # people have waited long enough
+        executor = CommandExecutor(actions, delivered=lambda _: None)  # it is read from the record
         try:
             for command in planned:
                 parts = self._acts_of(command)
@@ -297,12 +258,12 @@ class _LeftTurn:
                     )
                     continue
                 actions.parts_out = len(parts)
-                await executor.perform([command])
+                await executor.perform(command)
                 if life.state is LifeState.HOLDING:
                     raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.")
         finally:
             await executor.finish()
-            usage.close()
+            actions.usage.close()
         if executor.trouble is not None:
             raise executor.trouble
         await self._look_again()
@@ -325,13 +286,9 @@ class _LeftTurn:
         if self._turn.mark is not None:
             return []
         asked = [replace(message, again=False) for message in self._addressed]
-        left = {message.id for message in unanswered(asked, self._acted, cut=True)}
+        acted = [effect.target for effect in self._turn.effects if effect.outcome == "done"]
+        left = {message.id for message in unanswered(asked, acted, cut=True)}
         return [message for message in self._addressed if message.id in left]
-
-    @property
-    def _acted(self) -> list[int]:
-        """The numbers of the messages that delivered acts named; 0 for none."""
-        return [effect.target for effect in self._turn.effects if effect.outcome == "done"]
 
     def _comes_again(self, message: Message) -> bool:
         """Return True if the persona is asked to go on with a message: once, while it is young."""
@@ -407,9 +364,9 @@ class _LeftTurn:
         return self._unknown(text) if command.outcome == "begun" else ""
 
     def _of_act(self, effect: Effect) -> str:
+        title, _, _ = effect.payload.partition("\n")
         match effect.outcome, effect.kind:
             case "done", "card":  # no command of the persona's; what it knows of it is its own affair
-                title = effect.payload.partition("\n")[0]
                 return self._noted(f"I showed them a card: {title}")
             case "done", "picture":
                 _, said = from_record(effect.payload)
@@ -418,7 +375,6 @@ class _LeftTurn:
             case "done", kind:
                 return written(kind, effect.payload, self._names, effect.target)
             case "unknown", "card":
-                title = effect.payload.partition("\n")[0]
                 return self._unknown(f"A card: {title}")
             case "unknown", "picture":
                 return self._unknown(from_record(effect.payload)[1])

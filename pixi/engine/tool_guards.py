@@ -10,25 +10,20 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pixi.core.channel import Channel, OpenQuestion, Question
+from pixi.core.channel import OpenQuestion, Question
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
 from pixi.core.llm import Prices, Usage
-from pixi.core.masking import SecretRedactor
-from pixi.core.message import Author, Card, Message, Picture, Rights, Venue
-from pixi.core.persona import Persona
+from pixi.core.message import Author, Card, Picture, Rights, Venue
 from pixi.core.spending import Rate, RateKey
 from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
-from pixi.store.rates import Rates
-from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
 from pixi.toolbox.results import as_json, masked
@@ -38,34 +33,9 @@ _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown
 _LONGEST_ARGUMENTS = 1_500
 
+Drained = Callable[[], Awaitable[None]]
 Held = Callable[[], AbstractContextManager[None]]
 """Makes a context in which the turn's time stands still."""
-
-
-class ToolRunConfig(Struct, frozen=True):
-    """Parts and limits for the tools of one turn.
-
-    Attributes:
-        turn: its number in the store.
-        tools: those that the persona may use, by name.
-        all_tools: those that there are, whoever may use them.
-        rates: counts how often they are used.
-        mask: hides secrets in their answers.
-        store: records what they change.
-        vision: the model can be shown pictures.
-        approval_seconds: how long people may take for their answers, in the whole turn.
-        asked: the questions that wait for an answer, by their nonces.
-    """
-
-    turn: int
-    tools: Mapping[str, Tool]
-    all_tools: Iterable[Tool]
-    rates: Rates
-    mask: SecretRedactor
-    store: Store
-    vision: bool
-    approval_seconds: float
-    asked: dict[str, OpenQuestion] = field(default_factory=dict)
 
 
 class ToolContext:
@@ -74,52 +44,25 @@ class ToolContext:
     Args:
         acts: performs what the tool wants.
         drained: waits until the commands that came before are performed.
-        mask: hides secrets in what is shown.
         show: takes the events, in order.
     """
 
-    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
-
-    def __init__(
-        self,
-        acts: TurnActions,
-        drained: Callable[[], Awaitable[None]],
-        mask: SecretRedactor,
-        show: Callable[[TurnEvent], None],
-    ) -> None:
+    def __init__(self, acts: TurnActions, drained: Drained, show: Callable[[TurnEvent], None]) -> None:
+        self.message, self.askers = acts.message, acts.askers
+        self.persona, self.channel = acts.persona, acts.channel
         self._acts = acts
         self._drained = drained
-        self._mask = mask
         self._show = show
+        self._mask = acts.turn.session.shared.toolbox.mask
         self._closed = False
         self._ends = math.inf  # on the loop's clock; see `begin`
         self._waited = 0.0
         self._waits_since: float | None = None
 
     @property
-    def message(self) -> Message:
-        """The message being answered."""
-        return self._acts.message
-
-    @property
-    def askers(self) -> Sequence[Author]:
-        """The authors of the messages that are answered."""
-        return self._acts.askers
-
-    @property
     def venue(self) -> Venue:
         """The place, which decides what may be said there."""
         return self._acts.venue
-
-    @property
-    def persona(self) -> Persona:
-        """The persona that answers."""
-        return self._acts.persona
-
-    @property
-    def channel(self) -> Channel:
-        """The channel of this turn."""
-        return self._acts.channel
 
     async def send(self, text: str, *, to: int = 0) -> None:
         """See `Context.send`."""
@@ -209,22 +152,17 @@ class ToolGuards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
-        run_config: how the tools of the turn are run.
         acts: knows who asks, and where, and asks people.
         drained: waits until the commands that came before are performed.
         held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_acts", "_drained", "_held", "_run_config", "_seconds_left")
-
-    def __init__(
-        self, run_config: ToolRunConfig, acts: TurnActions, drained: Callable[[], Awaitable[None]], held: Held
-    ) -> None:
-        self._run_config = run_config
+    def __init__(self, acts: TurnActions, drained: Drained, held: Held) -> None:
         self._acts = acts
         self._drained = drained
         self._held = held
-        self._seconds_left = run_config.approval_seconds
+        self._shared = acts.turn.session.shared
+        self._seconds_left = self._shared.settings.approval_seconds  # for all answers of the turn
 
     async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> BoundCall:
         """Bind the tool to its arguments, if those who ask may use it now; its use is counted.
@@ -310,7 +248,7 @@ class ToolGuards:
                 uses[(tool.name, "person", platform, asker.id)] = tool.per_person
         if tool.per_guild is not None and self._acts.venue.guild:
             uses[(tool.name, "guild", self._acts.venue.guild)] = tool.per_guild
-        wait = await self._run_config.rates.use(uses)
+        wait = await self._shared.toolbox.rates.use(uses)
         if wait > 0:
             raise ToolError(
                 f"{tool.name} was used too often. It can be used again in {as_words(wait)}; "
@@ -324,8 +262,8 @@ class ToolGuards:
         question = Question(
             person=self._acts.message.author.id,
             tool=tool.name,
-            does=self._run_config.mask.hide(tool.does),
-            arguments=self._run_config.mask.hide(argument_lines(bound.arguments)),
+            does=self._shared.toolbox.mask.hide(tool.does),
+            arguments=self._shared.toolbox.mask.hide(argument_lines(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
@@ -333,7 +271,7 @@ class ToolGuards:
         self._acts.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
         verdict: Verdict = "nobody"
         conversation = self._acts.message.conversation
-        self._run_config.asked[question.nonce] = OpenQuestion(
+        self._shared.asked[question.nonce] = OpenQuestion(
             conversation, self._acts.persona.name, self._acts.message.author, question, expires
         )
         try:
@@ -342,7 +280,7 @@ class ToolGuards:
         except (ChannelError, TimeoutError):
             pass  # nobody could be asked, or nobody answered
         finally:
-            del self._run_config.asked[question.nonce]
+            del self._shared.asked[question.nonce]
             self._seconds_left -= clock.time() - began
             self._acts.show(Answered(question.nonce, verdict))
         return verdict

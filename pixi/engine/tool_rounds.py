@@ -12,19 +12,21 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
-from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
+from pixi.core.events import ToolAnswered, ToolCalled
 from pixi.core.llm import ToolCall
 from pixi.core.message import Card, Image
-from pixi.core.spending import Limits, UsageEntry
+from pixi.core.spending import UsageEntry
 from pixi.core.turn import UNANSWERED
-from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards, ToolRunConfig
+from pixi.engine.command_executor import CommandExecutor
+from pixi.engine.context import PersonaSession
+from pixi.engine.tool_guards import ApprovalDenied, Held, ToolContext, ToolGuards
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
@@ -74,55 +76,31 @@ class ToolRounds:
     """Answers the calls of a turn.
 
     Args:
-        run_config: how tools are run.
         acts: performs what they want.
-        limits: calls, seconds and bytes.
-        show: takes the events, in order.
-        drained: waits until the commands that came before are performed.
+        executor: performs the commands that came before, and shows events behind them.
         held: stops the turn's time while a person thinks.
         left: gives the seconds until the turn ends.
     """
 
-    __slots__ = (
-        "_acts",
-        "_answers",
-        "_drained",
-        "_guards",
-        "_left",
-        "_limits",
-        "_round",
-        "_run_config",
-        "_show",
-    )
-
     def __init__(
-        self,
-        run_config: ToolRunConfig,
-        acts: TurnActions,
-        limits: Limits,
-        *,
-        show: Callable[[TurnEvent], None],
-        drained: Callable[[], Awaitable[None]],
-        held: Held,
-        left: Callable[[], float],
+        self, acts: TurnActions, executor: CommandExecutor, *, held: Held, left: Callable[[], float]
     ) -> None:
-        self._run_config = run_config
+        session = acts.turn.session
         self._acts = acts
-        self._limits = limits
-        self._show = show
-        self._drained = drained
+        self._executor = executor
+        self._limits = acts.limits
+        self._tools = session.capabilities.tools
+        self._mask = session.shared.toolbox.mask
         self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = ToolGuards(run_config, acts, drained, held)
+        self._guards = ToolGuards(acts, executor.drained, held)
         self._left = left
 
-    async def answer(
-        self, calls: Sequence[ToolCall], give: Give, *, room: int, goes_on: Callable[[], bool]
-    ) -> bool:
+    async def answer(self, calls: Sequence[ToolCall], give: Give, *, room: int) -> bool:
         """Run all calls; `give` takes each call's answer, also where it is cancelled half-way.
 
         Those that only read run side by side. One that writes, or that a person must approve, begins when
-        all before it are done, and runs alone. Once it does not go on any more, none is begun.
+        all before it are done, and runs alone. Once the turn does not go on any more, none is begun.
 
         Return False if none of them had to be run: all was answered before in this turn.
 
@@ -130,13 +108,12 @@ class ToolRounds:
             calls: in the model's order.
             give: takes the answers.
             room: how many bytes of results the model has place for.
-            goes_on: whether the turn does.
         """
         limit = min(self._limits.tool_result_bytes, max(room // len(calls), LEAST_BYTES))
         self._round += 1
         any_ran = False
         for together in self._in_order(calls):
-            if not goes_on():
+            if not self._acts.turn.life.goes_on:
                 return True
             async with asyncio.TaskGroup() as group:
                 running = [
@@ -177,8 +154,7 @@ class ToolRounds:
 
     def _find(self, name: str) -> Tool | None:
         """Find the tool of a name; also where the model put a namespace before it, or brackets behind."""
-        tools = self._run_config.tools
-        return tools.get(name) or tools.get(re.split(r"[.:/]", name.removesuffix("()"))[-1])
+        return self._tools.get(name) or self._tools.get(re.split(r"[.:/]", name.removesuffix("()"))[-1])
 
     async def _answer(self, number: int, call: ToolCall, give: Give, limit: int) -> bool:
         """Answer a call. Return False if it was answered from the first that asked the same."""
@@ -195,32 +171,27 @@ class ToolRounds:
                 self._acts.reached |= {"tool_calls"}
                 result = f"Only {self._limits.tool_calls} calls at once are carried out."
             else:
-                ok, result, images = await self._tried(call, arguments, limit)
+                try:
+                    result, images = await self._run(call, arguments, limit)
+                    ok = True
+                except ToolError as error:
+                    result = str(error)
                 if question:
                     tries = before.tries + 1 if before else 1
                     self._answers[question] = _CallAnswer(ok, result, images, tries, self._round)
-            text = within_bytes(result, limit, self._run_config.mask)
+            text = within_bytes(result, limit, self._mask)
         finally:
             give(call, text, images)
-            self._show(ToolAnswered(call.id, call.name, ok, text))
+            self._executor.show(ToolAnswered(call.id, call.name, ok, text))
         return is_new
-
-    async def _tried(
-        self, call: ToolCall, arguments: dict[str, Any] | ToolError, limit: int
-    ) -> tuple[bool, str, tuple[Image, ...]]:
-        """Carry a call out; gives whether that was done, the words for the model, and pictures."""
-        try:
-            return (True, *await self._run(call, arguments, limit))
-        except ToolError as error:
-            return False, str(error), ()
 
     def _shown_arguments(self, call: ToolCall) -> dict[str, Any] | ToolError:
         try:
             arguments = arguments_in(call)
         except ToolError as error:
-            self._show(ToolCalled(call.id, call.name, {}))
+            self._executor.show(ToolCalled(call.id, call.name, {}))
             return error
-        self._show(ToolCalled(call.id, call.name, arguments))
+        self._executor.show(ToolCalled(call.id, call.name, arguments))
         return arguments
 
     async def _run(
@@ -238,12 +209,10 @@ class ToolRounds:
             raise arguments
         if tool.writes:
             self._answers.clear()  # also where it fails: nobody knows what it did by then
-        context = ToolContext(self._acts, self._drained, self._run_config.mask, self._show)
+        context = ToolContext(self._acts, self._executor.drained, self._executor.show)
         try:
             bound = await self._guards.bound(tool, arguments, context)
-            run = _ToolRun(
-                tool, bound, context, self._guards, self._acts, self._run_config, self._limits, self._left
-            )
+            run = _ToolRun(tool, bound, context, self._guards, self._acts, self._left)
             text, images = await run.carry_out()
         except ToolError:
             raise
@@ -251,12 +220,12 @@ class ToolRounds:
             raise ToolError(f"{call.name} could not be carried out.") from error
         finally:
             context.close()
-        return within_bytes(text, min(limit, tool.result_bytes or limit), self._run_config.mask), images
+        return within_bytes(text, min(limit, tool.result_bytes or limit), self._mask), images
 
     def _unknown(self, name: str) -> str:
         from difflib import get_close_matches
 
-        tools = self._run_config.tools
+        tools = self._tools
         near = get_close_matches(name, tools, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         there = [*tools][: self._limits.tools]
@@ -272,9 +241,12 @@ class _ToolRun(Struct, frozen=True):
     context: ToolContext
     guards: ToolGuards
     acts: TurnActions
-    config: ToolRunConfig
-    limits: Limits
     left: Callable[[], float]
+
+    @property
+    def session(self) -> PersonaSession:
+        """The session that asked for it."""
+        return self.acts.turn.session
 
     async def carry_out(self) -> tuple[str, tuple[Image, ...]]:
         """Run the tool, after a person approved where that is wanted, and show its cards; gives the result.
@@ -326,7 +298,7 @@ class _ToolRun(Struct, frozen=True):
     async def _run(self) -> object:
         """Run the tool within its time."""
         tool, context = self.tool, self.context
-        seconds = self.limits.seconds_for(tool.timeout, self.left())
+        seconds = self.acts.limits.seconds_for(tool.timeout, self.left())
         what = f"tool {tool.name!r}"
         context.begin(seconds)
         try:
@@ -350,15 +322,15 @@ class _ToolRun(Struct, frozen=True):
         deed = Deed(
             acts.message.conversation,
             acts.venue.guild,
-            self.config.turn,
+            acts.turn.id,
             acts.persona.name,
             acts.message.author.id,
             self.tool.name,
-            self.config.mask.hide(as_json(dict(self.bound.arguments))),
+            self.session.shared.toolbox.mask.hide(as_json(dict(self.bound.arguments))),
             approved_by,
         )
         quota = None if denied else self._quota()
-        beginning = asyncio.ensure_future(self.config.store.audit_begin(deed, spent=spent, quota=quota))
+        beginning = asyncio.ensure_future(acts.turn.store.audit_begin(deed, spent=spent, quota=quota))
         try:
             return await asyncio.shield(beginning)
         except OverQuota as error:
@@ -376,22 +348,22 @@ class _ToolRun(Struct, frozen=True):
             raise
 
     def _quota(self) -> Quota | None:
-        rate, source = self.tool.writes_per_person, self.tool.source
+        rate, source, toolbox = self.tool.writes_per_person, self.tool.source, self.session.shared.toolbox
         if rate is None:
             return None
         # Also those that this persona has not: another may have used them for the same person.
-        together = (tool.name for tool in self.config.all_tools if tool.source == source and tool.writes)
+        together = (tool.name for tool in toolbox if tool.source == source and tool.writes)
         return Quota(rate.times, rate.seconds, tuple(together))
 
     async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
         try:
-            await self.config.store.audit_end(number, outcome, seconds)
+            await self.acts.turn.store.audit_end(number, outcome, seconds)
         except StoreError as error:  # then it stands there as one of which nobody knows
             _log.error("what came of deed %s could not be recorded: %s", number, error)
 
     async def _told(self, parts: Sequence[Part]) -> tuple[str, tuple[Image, ...]]:
         """Show the cards; gives the text and the pictures for the model."""
-        checked = await with_pictures_checked(parts, vision=self.config.vision)
+        checked = await with_pictures_checked(parts, vision=self.session.role.model.traits.vision)
         texts = [await self._shown(part) if isinstance(part, Card) else part for part in checked]
         images = tuple(part for part in texts if isinstance(part, Image))
         text = "\n".join(part for part in texts if isinstance(part, str))

@@ -20,26 +20,25 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from msgspec import Struct
 
-from pixi.channels.observing import ObservedTurn
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
-from pixi.core.life import Life, LifeEvent, LifeState
+from pixi.core.life import LifeEvent, LifeState
 from pixi.core.llm import Prices, Usage
-from pixi.core.message import Author, Card, Message, Picture, Venue, card_on_record, on_record
-from pixi.core.persona import Pace, Persona
+from pixi.core.message import Card, Message, Picture, Venue, card_on_record, on_record
+from pixi.core.persona import Pace
 from pixi.core.reading import written
-from pixi.core.spending import TOOL_SECONDS, Limits
+from pixi.core.spending import TOOL_SECONDS
 from pixi.core.untrusted import clipped
+from pixi.engine.context import TurnContext
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
-from pixi.store.store import Store
 from pixi.toolbox.foreign import look_at
 from pixi.toolbox.results import with_picture_checked
 
@@ -80,23 +79,16 @@ class TurnActions:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
     Args:
-        turn: its number in the store.
-        message: the one that is answered.
-        askers: everybody whose messages are; the author of `message` where they are not named.
-        persona: who answers.
-        channel: where.
-        store: where acts are recorded.
-        limits: how many there may be.
-        usage: takes what is used for it.
-        life: of the turn; it says whether an act may begin, and is told of each.
-        pace: at which messages come, where the channel keeps one.
-        ids: ids of messages by their numbers, as far as they are known without asking the store.
+        turn: the attempt, with who answers what, and where.
+        answers: whether the messages count as answered by it.
         sequence: the last number that an act of this turn has; 0: there was none.
-        lease: the number of the lease that acts are recorded under; None: the one that the turn began under.
-        observed: is told what is done; None: nobody looks on.
 
     Attributes:
-        done: counts the acts that were carried out, of all kinds; `effects` of each.
+        usage: takes what is used for it.
+        limits: of the turn, as they were when it began.
+        effects: counts the acts that were carried out, by their kinds.
+        said: whether anything was begun that people see.
+        under_way: how many acts were begun and have not ended.
         targets: the number of the message that each of them named; 0: none.
         touched: whether an act was begun, on people or on the world.
         posted: ids of what they put in the chat.
@@ -110,14 +102,11 @@ class TurnActions:
     __slots__ = (
         "_acts_for",
         "_closed",
-        "_first",
         "_haste",
         "_held",
         "_ids",
         "_in_haste",
-        "_lease",
         "_life",
-        "_limits",
         "_messages",
         "_outcomes",
         "_pace",
@@ -125,53 +114,44 @@ class TurnActions:
         "_recording",
         "_sequence",
         "_store",
-        "_turn",
         "_typing",
-        "_under_way",
         "_writing_since",
         "askers",
         "channel",
         "effects",
         "first_seen",
+        "limits",
         "lost",
         "message",
-        "observed",
         "parts_out",
         "performed",
         "persona",
         "posted",
         "reached",
+        "said",
         "targets",
         "touched",
+        "turn",
+        "under_way",
         "usage",
     )
 
-    def __init__(
-        self,
-        *,
-        turn: int,
-        message: Message,
-        persona: Persona,
-        channel: Channel,
-        store: Store,
-        limits: Limits,
-        usage: TurnUsage,
-        life: Life,
-        pace: Pace = "off",
-        ids: Mapping[int, str] | None = None,
-        askers: Sequence[Author] = (),
-        sequence: int = 0,
-        lease: int | None = None,
-        observed: ObservedTurn | None = None,
-    ) -> None:
-        self._turn = turn
-        self._lease = lease
-        self.observed = observed
-        self.message = message
-        self.askers = tuple(askers) or (message.author,)
-        self.persona = persona
-        self.channel = channel
-        self.usage = usage
+    def __init__(self, turn: TurnContext, *, answers: bool = True, sequence: int = 0) -> None:
+        shared, asked = turn.session.shared, [one.author for one in turn.messages if one.addressed]
+        self.turn = turn
+        self.message = turn.answered
+        self.askers = tuple({author.id: author for author in asked}.values())
+        self.persona = turn.session.role.persona
+        self.channel = channel = turn.channel
+        self.usage = TurnUsage(
+            shared.ledger,
+            turn=turn.id,
+            model=turn.session.role.model,
+            message=turn.answered,
+            answers=Counter(author.id for author in asked) if answers else {},
+            channel=channel,
+            search_price=shared.settings.search_price,
+        )
         self.effects: Counter[str] = Counter()
         self.targets: list[int] = []
         self.posted: list[str] = []
@@ -179,15 +159,15 @@ class TurnActions:
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
-        self.touched = self.lost = False
-        self._store = store
-        self._limits = limits
-        self._life = life
-        self._pace: Pace = pace if channel.paced else "off"
-        self._ids: dict[int, str | None] = {**ids} if ids else {}
-        self._first = self._sequence = sequence
+        self.touched = self.said = self.lost = False
+        self._store = turn.store
+        self.limits = turn.session.limits
+        self._life = turn.life
+        self._pace: Pace = turn.session.pace if channel.paced else "off"
+        self._ids = _numbered(turn.messages)
+        self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
-        self._under_way = 0  # acts
+        self.under_way = 0
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
         self._outcomes: list[asyncio.Future[None]] = []  # of acts, the same; but the end does not wait
         # Events to show, behind the records that come before them.
@@ -217,7 +197,7 @@ class TurnActions:
         text = text.strip()
         if not text:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
+        self._count_message()
         parts = self.channel.parts(text)
         if not parts:
             raise ChannelError("A message held nothing that can be shown here.")
@@ -230,7 +210,8 @@ class TurnActions:
         said = ""
         for part in parts[out:_MOST_PARTS]:
             await self._keep_pace(part)
-            act = await self._say(part, reply_to, to if reply_to else 0)
+            do = partial(self.channel.send, part, reply_to=reply_to)
+            act = await self._say(SEND, part, do, target=to if reply_to else 0)
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
             self.show(Sent("".join(parts[:_MOST_PARTS]), said))
@@ -247,16 +228,13 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self._limits.reactions, "reactions")
+        if self._reactions >= self.limits.reactions:
+            self._over_limit("reactions")
+        self._reactions += 1
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
-        channel = self.channel
-
-        async def put(nonce: str) -> None:
-            await channel.react(message_id, emoji, nonce=nonce)
-
-        act = await self._act(REACT, emoji, put, target=to)
+        act = await self._act(REACT, emoji, partial(self.channel.react, message_id, emoji), target=to)
         self.show(Reacted(emoji, act, message_id))
 
     async def card(self, card: Card) -> None:
@@ -269,12 +247,8 @@ class TurnActions:
         card = await with_picture_checked(card.fitted())
         if not card.plain and card.picture is None:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
-        channel, answers = self.channel, self.message.id
         # A picture that has no address is not on record: a card is never posted again, only told.
-        act = await self._post(
-            "card", card_on_record(card), lambda nonce: channel.card(card, nonce=nonce, answers=answers)
-        )
+        act = await self._post("card", card_on_record(card), partial(self.channel.card, card))
         self.show(Shown(card, act))
 
     async def picture(self, picture: Picture) -> None:
@@ -286,13 +260,9 @@ class TurnActions:
         """
         if not picture.link and picture.file is None:
             return
-        self._messages = self._counted(self._messages, self._limits.messages)
-        channel, answers = self.channel, self.message.id
         # One without a link is never posted again: its file is not on record.
         kept = on_record(picture, _command(self.performed) or picture.words)
-        act = await self._post(
-            "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
-        )
+        act = await self._post("picture", kept, partial(self.channel.picture, picture))
         self.show(Pictured(picture, act))
 
     async def sticker(self, name: str) -> None:
@@ -303,17 +273,14 @@ class TurnActions:
             NotDone: the turn may say no more.
         """
         name = name.strip()
-        if not name:
-            return
-        self._messages = self._counted(self._messages, self._limits.messages)
-        channel, answers = self.channel, self.message.id
-        await self._post("sticker", name, lambda nonce: channel.sticker(name, nonce=nonce, answers=answers))
+        if name:
+            await self._post("sticker", name, partial(self.channel.sticker, name))
 
     async def note(self, text: str) -> None:
         """Write down a private thought."""
         if text.strip():
             number = self.performed.number if self.performed else None
-            self.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
+            self.show(Noted(text.strip(), act_id(self.turn.id, self._sequence, number)))
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
@@ -323,7 +290,7 @@ class TurnActions:
     @property
     def seconds_left(self) -> float:
         """Seconds that a command may take, counted from when it is begun."""
-        return self._limits.tool_seconds or TOOL_SECONDS
+        return self.limits.tool_seconds or TOOL_SECONDS
 
     def progress(self, text: str) -> None:
         """Tell people how far a command is, in a line that the next one replaces."""
@@ -348,23 +315,8 @@ class TurnActions:
 
     def _show(self, event: TurnEvent) -> None:
         self.channel.show(event)
-        if self.observed is not None:
-            self.observed.shown(event)
-
-    @property
-    def done(self) -> int:
-        """Number of acts that were carried out."""
-        return self.effects.total()
-
-    @property
-    def said(self) -> bool:
-        """True if anything was begun that people see."""
-        return self._sequence > self._first
-
-    @property
-    def under_way(self) -> bool:
-        """True if an act was begun and has not ended."""
-        return self._under_way > 0
+        if self.turn.observed is not None:
+            self.turn.observed.shown(event)
 
     def change(self) -> None:
         """Something in the world is about to be changed: from here on the turn cannot be begun again.
@@ -383,8 +335,7 @@ class TurnActions:
         Raises:
             NotDone: the turn was ended.
         """
-        self._begin()
-        return nonce_of(self._turn, self._sequence, self.message.id)
+        return self._nonce(self._begin())
 
     def opened(self) -> None:
         """A command opens: from now on it is written."""
@@ -456,13 +407,17 @@ class TurnActions:
     def _begin(self) -> int:
         """Begin an act: from here on the turn cannot be begun again. Gives its number."""
         self.change()
+        self.said = True
         self._sequence += 1
         return self._sequence
 
-    def _counted(self, count: int, limit: int, name: str = "messages") -> int:
-        if count >= limit:
-            self._over_limit(name)
-        return count + 1
+    def _count_message(self) -> None:
+        if self._messages >= self.limits.messages:
+            self._over_limit("messages")
+        self._messages += 1
+
+    def _nonce(self, sequence: int) -> str:
+        return nonce_of(self.turn.id, sequence, self.message.id)
 
     def _over_limit(self, name: str) -> None:
         self.reached |= {name}
@@ -489,23 +444,19 @@ class TurnActions:
         finally:
             self._typing.end(_MESSAGE)
 
-    async def _say(self, text: str, reply_to: str | None, target: int) -> str:
-        channel, answers = self.channel, self.message.id
-        return await self._post(
-            SEND,
-            text,
-            lambda nonce: channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to),
-            target=target,
-        )
+    async def _post(self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]]) -> str:
+        """Do an act that counts as a message; gives its id."""
+        self._count_message()
+        return await self._say(kind, payload, do)
 
-    async def _post(
-        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int = 0
+    async def _say(
+        self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]], *, target: int = 0
     ) -> str:
         """Do an act that stands in the chat as a message does; gives its id."""
 
-        async def post(nonce: str) -> str | None:
+        async def post(*, nonce: str) -> str | None:
             self._typing.end(_COMMAND)  # asked for once more, it would outlast the message
-            return await do(nonce)
+            return await do(nonce=nonce, answers=self.message.id)
 
         act = await self._act(kind, payload, post, target=target)
         self._typing.posted()
@@ -513,31 +464,31 @@ class TurnActions:
         return act
 
     async def _act(
-        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
+        self, kind: str, payload: str, do: Callable[..., Awaitable[str | None]], *, target: int
     ) -> str:
         """Do an act; gives its id."""
         sequence = self._begin()
         command = self.performed.number if self.performed else None
         first, self._acts_for = command != self._acts_for, command
-        name = act_id(self._turn, sequence, command, first=first)
+        name = act_id(self.turn.id, sequence, command, first=first)
         act = _Act(sequence, kind, payload, target, command, name)
         await (self._act_by_event(act, do) if self.channel.acts_by_events else self._act_outside(act, do))
         return name
 
-    async def _act_by_event(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+    async def _act_by_event(self, act: _Act, do: Callable[..., Awaitable[str | None]]) -> None:
         """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
         outcome: Outcome = "refused"
         try:
-            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
+            platform_id = await do(nonce=self._nonce(act.sequence))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         finally:
             self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
             self._in_order(partial(self._observe, act, outcome))  # it is seen once its event is
 
-    async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+    async def _act_outside(self, act: _Act, do: Callable[..., Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""
-        self._under_way += 1
+        self.under_way += 1
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
@@ -546,12 +497,10 @@ class TurnActions:
             self._recording += outcomes
             await self._recorded()
             outcome = "unknown"
-            if self._life.state in (
-                LifeState.HOLDING,
-                LifeState.DONE,
-            ):  # meanwhile; whoever goes on with it does it
+            # Meanwhile; whoever goes on with it does it.
+            if self._life.state in (LifeState.HOLDING, LifeState.DONE):
                 raise NotDone("The turn was ended.")
-            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
+            platform_id = await do(nonce=self._nonce(act.sequence))
             outcome = "done"
             self._count_done(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
@@ -561,7 +510,7 @@ class TurnActions:
             outcome = "refused"
             raise
         finally:
-            self._under_way -= 1
+            self.under_way -= 1
             if outcome is not None:
                 self._observe(act, outcome)
                 self._settle(act.sequence, outcome, platform_id)
@@ -569,26 +518,26 @@ class TurnActions:
     def _intend(self, act: _Act, outcome: Outcome | None = None) -> Awaitable[None]:
         """Ask for an act to be put on record."""
         return self._store.intend(
-            self._turn,
+            self.turn.id,
             act.sequence,
             act.kind,
             act.payload,
             target=act.target,
             command=act.command,
             outcome=outcome,
-            lease=self._lease,
+            lease=self.turn.lease,
         )
 
     def _observe(self, act: _Act, outcome: Outcome) -> None:
-        if self.observed is not None:
-            self.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
+        if self.turn.observed is not None:
+            self.turn.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
 
     def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""
         if outcome == "unknown" and self._life.state in _LOST:
             self.lost = True
         else:
-            work = self._store.settle(self._turn, sequence, outcome, platform_id, later=True)
+            work = self._store.settle(self.turn.id, sequence, outcome, platform_id, later=True)
             self._outcomes.append(asyncio.ensure_future(work))
             self._outcomes[-1].add_done_callback(look_at)
 
@@ -619,6 +568,12 @@ class TurnActions:
 def _is_there(recording: asyncio.Future[None]) -> bool:
     """Return True for what is on record, False for what is not yet, or cannot be."""
     return recording.done() and not recording.cancelled() and recording.exception() is None
+
+
+def _numbered(messages: Iterable[Message]) -> dict[int, str | None]:
+    """Return the ids of the messages that a persona is most likely to name, by their numbers."""
+    ids: dict[int, str | None] = {q.number: q.id for one in messages for q in one.quoted if q.number}
+    return ids | {one.number: one.id for one in messages if one.number}
 
 
 def _command(performed: Planned | None) -> str:

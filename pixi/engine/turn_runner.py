@@ -7,7 +7,6 @@ broke.
 """
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -21,28 +20,27 @@ from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
 from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
-from pixi.core.llm import Finished, Line, Repeats, ToolSchema, Usage, UserLine
+from pixi.core.llm import Finished, Line, Usage
 from pixi.core.message import Message
 from pixi.core.reading import last_messages, wants_repeat
-from pixi.core.spending import TOOL_SECONDS, UsageScope
+from pixi.core.spending import UsageScope
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession, tell_observers
+from pixi.engine.context import PersonaSession, TurnContext, tell_observers
+from pixi.engine.history import History
 from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
-from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
-from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
+from pixi.engine.usage import QuotaExceeded, payer_of, refused
 from pixi.store.framing import Framing
 
 
 class _Attempt(Struct, frozen=True):
     """A turn on record, and what writes it. `guess` are the tokens of its first request, estimated."""
 
-    id: int
-    answered: Message
+    context: TurnContext
     guess: int
     turn: Turn
     actions: TurnActions
@@ -61,6 +59,7 @@ class TurnRunner:
     """Answers what waits in a conversation. `run` it once; all else may be called at any time.
 
     Args:
+        channel: where people are answered.
         waiting: what waits; taken from there when an attempt begins.
         refusal: what people are told in place of an answer of the model; "" for nothing.
 
@@ -70,30 +69,16 @@ class TurnRunner:
         again: the messages of `inbox` that come due again, after `run`.
     """
 
-    __slots__ = (
-        "_attempt",
-        "_began",
-        "_ends",
-        "_gone",
-        "_interrupter",
-        "_noticed",
-        "_refusal",
-        "_session",
-        "_steps",
-        "_usage",
-        "_waiting",
-        "again",
-        "inbox",
-        "life",
-    )
-
-    def __init__(self, session: PersonaSession, waiting: Inbox, *, refusal: str = "") -> None:
+    def __init__(
+        self, session: PersonaSession, channel: Channel, waiting: Inbox, *, refusal: str = ""
+    ) -> None:
         restarts = session.shared.settings.limits.restarts
         self.inbox = Inbox()
         self.life = Life(restarts=restarts, revisions=restarts)
         self.life.entered = self._obey
         self.again: tuple[Message, ...] = ()
         self._session = session
+        self._channel = channel
         self._waiting = waiting
         self._refusal = refusal
         self._attempt: _Attempt | None = None
@@ -104,19 +89,23 @@ class TurnRunner:
         self._steps, self._usage = 0, Usage()
         self._ends: list[Finished] = []
 
-    async def run(
-        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
-    ) -> TurnEnded:
+    async def run(self, window: Conversation, history: History) -> TurnEnded:
         """Answer; returns when the turn is over, and on record unless it `is_open`.
+
+        Args:
+            window: what the model is shown, in which the turn is put.
+            history: under whose lease it was read.
 
         Raises:
             PixiError: it could not be written or recorded.
         """
+        finish: Finish = "cancelled"
         try:
-            return await self._run(window, channel, generation, revision, lease)
+            finish = await self._run(window, history)
+            if self.life.state is LifeState.WAITING:  # nothing is to be answered, or nobody is to answer now
+                self.life.on(LifeEvent.PERFORMED)
         except StoreOutdated:
             self.life.on(LifeEvent.TAKEN)
-            return TurnEnded("cancelled", self._steps, self._usage)
         finally:
             for event in (LifeEvent.FAILED, LifeEvent.PERFORMED):
                 if self.life.state is not LifeState.DONE:
@@ -124,33 +113,30 @@ class TurnRunner:
             self._waiting.deferred = frozenset()
             if self._attempt is not None:
                 self._attempt.actions.usage.close()
+        return TurnEnded(finish, self._steps, self._usage)
 
-    async def _run(
-        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
-    ) -> TurnEnded:
+    async def _run(self, window: Conversation, history: History) -> Finish:
         while True:
             self.inbox.add(self._waiting.take(self._room))
-            over = None if self._refusal else await self._used_up(channel)
-            if over is not None and self._session.shared.ledger.was_told(over, self._payer(channel)):
-                await self._only_hear(lease)
-                self._nothing_left()
-                return TurnEnded("limit", self._steps, self._usage)
-            attempt = await self._begin(window, channel, generation, revision, lease, over=over)
+            over = None if self._refusal else await self._used_up()
+            if over is not None and self._session.shared.ledger.was_told(over, self._payer):
+                await self._only_hear(history.lease)
+                return "limit"
+            attempt = await self._begin(window, history, over)
             if attempt is None:
-                self._nothing_left()
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             if self.life.state is LifeState.WAITING:
                 await self._live(attempt)
             if self.is_open:
                 if self.life.reason is Reason.LEFT and not (attempt.actions.touched or attempt.executor.read):
                     await self._record(attempt, (), "cancelled")  # there is nothing to go on with
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             if self.life.fate is not Fate.WAITING:
                 await self._end(attempt, window)
-                return TurnEnded(self._finish(attempt), self._steps, self._usage)
+                return self._finish(attempt)
             if self.life.reason is not Reason.RESTARTED:
                 await self._record(attempt, (), "cancelled")
-                return TurnEnded("cancelled", self._steps, self._usage)
+                return "cancelled"
             self._attempt = None
             self.life.again()  # at once: a stop or a drain that comes meanwhile must count
             await self._record(attempt, (), "cancelled")
@@ -158,15 +144,12 @@ class TurnRunner:
     async def _live(self, attempt: _Attempt) -> None:
         """Write the reply of an attempt, and see it performed."""
         self.life.on(LifeEvent.BEGUN)
-        asked = tuple(message.id for message in self.inbox.messages if message.addressed)
-        name, conversation = self._session.role.persona.name, attempt.answered.conversation
-        if attempt.actions.observed is not None:
-            attempt.actions.observed.begun(
-                self.inbox.messages,
-                self._session.role.model.name,
-                waited=time.monotonic() - self._arrived(attempt.answered.id),
-            )
-        attempt.actions.channel.show(TurnStarted(attempt.id, conversation, name, asked))
+        context, role = attempt.context, self._session.role
+        if context.observed is not None:
+            waited = time.monotonic() - self._arrived(context.answered.id)
+            context.observed.begun(self.inbox.messages, role.model.name, waited=waited)
+        asked = tuple(message.id for message in self.inbox.addressed)
+        self._channel.show(TurnStarted(context.id, context.answered.conversation, role.persona.name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
                 self.newer(message)
@@ -192,37 +175,37 @@ class TurnRunner:
             if self._room > 0:
                 self.life.on(LifeEvent.NEWER)
             return
-        askers = {one.author.id for one in self.inbox.messages if one.addressed}
+        askers = {one.author.id for one in self.inbox.addressed}
         if message.author.id in askers or message.reply_to in attempt.actions.posted:
             before = self.life.state
             if self.life.on(LifeEvent.INTERRUPTED) is LifeState.YIELDING is not before:
                 self._interrupter = message.author.id
 
-    def edited(self, message_id: str, text: str) -> None:
-        """A message was edited: the new text is answered, where nothing was seen yet."""
-        message = self.inbox.find(message_id)
-        if message is None or not self.inbox.revise(message_id, text) or self._attempt is None:
-            return
-        if message.addressed and not self._attempt.refusal:
-            self.life.on(LifeEvent.EDITED)
+    def changed(self, message_id: str, text: str | None) -> None:
+        """A message was edited: the new text is answered, where nothing was seen yet.
 
-    def withdrawn(self, message_id: str) -> None:
-        """A message was deleted: a reply to it ends at once, and the words are not kept."""
+        None: it was deleted. A reply to it ends at once, and the words are not kept.
+        """
         message, attempt = self.inbox.find(message_id), self._attempt
         if message is None:
             return
-        if attempt is None:
-            self.inbox.remove(message_id)
+        if text is not None:
+            is_new = self.inbox.revise(message_id, text)
+            if is_new and attempt is not None and message.addressed and not attempt.refusal:
+                self.life.on(LifeEvent.EDITED)
             return
-        self._gone |= {message_id}
-        if self.life.unseen:
+        if attempt is None or self.life.unseen:
             self.inbox.remove(message_id)
-            if message.addressed:
-                self.life.on(LifeEvent.WITHDRAWN)
         else:
             self.inbox.blank(message_id)
-            is_answered = message_id == attempt.answered.id
+        if attempt is None:
+            return
+        self._gone |= {message_id}
+        is_answered = message_id == attempt.context.answered.id
+        if not self.life.unseen:
             self.life.on(LifeEvent.ANSWERED_WITHDRAWN if is_answered else LifeEvent.WITHDRAWN)
+        elif message.addressed:
+            self.life.on(LifeEvent.WITHDRAWN)
 
     def cancel(self) -> None:
         """End it at once; what was delivered stands."""
@@ -259,7 +242,7 @@ class TurnRunner:
     @property
     def turn(self) -> int | None:
         """The id of the turn that is on record; None: there is none yet."""
-        return None if self._attempt is None else self._attempt.id
+        return None if self._attempt is None else self._attempt.context.id
 
     def _obey(self, before: LifeState, state: LifeState) -> None:
         """Make the parts do what the life asks for that was entered just now."""
@@ -267,10 +250,10 @@ class TurnRunner:
         if attempt is None:
             return
         executor, loop = attempt.executor, attempt.loop
-        if attempt.actions.observed is not None and state in ENDING:
-            attempt.actions.observed.state(state.name)
+        if attempt.context.observed is not None and state in ENDING:
+            attempt.context.observed.state(state.name)
         match state:
-            case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING:
+            case LifeState.RESTARTING | LifeState.REQUEUEING | LifeState.WITHDRAWING | LifeState.DONE:
                 executor.drop(recorded=False)
             case LifeState.STOPPING:
                 executor.drop(recorded=False)
@@ -285,8 +268,6 @@ class TurnRunner:
             case LifeState.HOLDING:
                 executor.drop(recorded=False)
                 return
-            case LifeState.DONE:
-                executor.drop(recorded=False)
             case LifeState.FAILING if executor.trouble is not None:
                 pass
             case _:
@@ -296,23 +277,21 @@ class TurnRunner:
             executor.hasten()
         # Tools that run may be in the midst of an act; but what people are asked they need not answer now.
         waits = loop.running_tools and before is not LifeState.ASKING
-        patient = state is LifeState.EXCEEDING or state is LifeState.YIELDING
-        if not (patient and waits) and not (
-            state in (LifeState.YIELDING, LifeState.DRAINING) and executor.wants_end
-        ):
+        waits = waits and state in (LifeState.EXCEEDING, LifeState.YIELDING)
+        writes = state in (LifeState.YIELDING, LifeState.DRAINING) and executor.wants_end
+        if not (waits or writes):
             loop.wake()
 
     def report(self, finish: Finish) -> TurnReport | None:
         """Report the turn; None where none was put on record."""
-        attempt = self._attempt
-        if attempt is None:
+        if self._attempt is None:
             return None
-        arrived = self._arrived(attempt.answered.id)
-        seen = attempt.actions.first_seen
+        context, actions = self._attempt.context, self._attempt.actions
+        arrived, seen = self._arrived(context.answered.id), actions.first_seen
         return TurnReport(
-            turn=attempt.id,
-            conversation=attempt.answered.conversation,
-            person=attempt.answered.author.id,
+            turn=context.id,
+            conversation=context.answered.conversation,
+            person=context.answered.author.id,
             persona=self._session.role.persona.name,
             model=_stand_in(self._ends) or self._session.role.model.name,
             finish=finish,
@@ -321,25 +300,26 @@ class TurnRunner:
             cost=self._cost(self._ends),
             seconds=time.monotonic() - arrived,
             first_visible=None if seen is None else seen - arrived,
-            effects=dict(attempt.actions.effects),
+            effects=dict(actions.effects),
         )
 
     def told(self, report: TurnReport) -> None:
         """The turn is over, and this is what it came to: whoever looks on is told."""
-        if self._attempt is not None and self._attempt.actions.observed is not None:
+        self._session.shared.tell(report)
+        if self._attempt is not None and self._attempt.context.observed is not None:
             reason = self.life.reason.name if self.life.reason else "FAILED"
-            self._attempt.actions.observed.ended(report, self._attempt.limits, reason)
+            self._attempt.context.observed.ended(report, self._attempt.limits, reason)
 
     def _arrived(self, message: str) -> float:
         """Return when a message came, on the monotonic clock; of one that another process received, the
         begin of the turn."""
         return self.inbox.arrivals.get(message, self._began)
 
-    async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
+    async def _used_up(self) -> QuotaExceeded | None:
         """Return the used-up limit of those who ask. Who may still be answered is; the others wait."""
         ledger, heard = self._session.shared.ledger, self.inbox
-        asking = {message.author.id: message for message in heard.messages if message.addressed}
-        over = {person: await refused(ledger, message, channel) for person, message in asking.items()}
+        asking = {message.author.id: message for message in heard.addressed}
+        over = {person: await refused(ledger, message, self._channel) for person, message in asking.items()}
         if not any(over.values()) or not heard.wants_answer:  # it may have been withdrawn meanwhile
             return None
         free = [person for person in asking if over[person] is None]
@@ -348,8 +328,9 @@ class TurnRunner:
             self._waiting.defer(heard, frozenset(asking.keys() - now))
         return None if free else over[now[0]]
 
-    def _payer(self, channel: Channel) -> UsageScope:
-        return payer_of(self.inbox.answered, channel)
+    @property
+    def _payer(self) -> UsageScope:
+        return payer_of(self.inbox.answered, self._channel)
 
     async def _only_hear(self, lease: int) -> None:
         """Answer nobody: their messages wait as if they were merely overheard.
@@ -357,21 +338,14 @@ class TurnRunner:
         Raises:
             StoreOutdated: another process has the conversation by now, and may answer them.
         """
-        ids = tuple(message.id for message in self.inbox.messages if message.addressed)
+        ids = tuple(message.id for message in self.inbox.addressed)
         if ids:  # else they were withdrawn meanwhile
             conversation = self.inbox.answered.conversation
             await self._session.shared.store.only_hear(conversation, ids, lease=lease)
             self.inbox.overhear()
 
     async def _begin(
-        self,
-        window: Conversation,
-        channel: Channel,
-        generation: int,
-        revision: int,
-        lease: int,
-        *,
-        over: QuotaExceeded | None,
+        self, window: Conversation, history: History, over: QuotaExceeded | None
     ) -> _Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         session, heard = self._session, self.inbox
@@ -380,36 +354,34 @@ class TurnRunner:
         if over is None and not self._refusal:
             self._noticed = await notices_for(session, heard.messages)
             reminders = (
-                *await reminders_for(session, heard.messages, channel.venue, window.lines),
+                *await reminders_for(session, heard.messages, self._channel.venue, window.lines),
                 *await citations_for(session, heard.messages),
                 *(each.reminder for each in self._noticed),
             )
         if not self._is_wanted:
             return None
-        store, role = session.shared.store, session.role
-        conversation = heard.answered.conversation
-        begun = await store.begin_turn(
-            conversation,
-            generation,
+        role = session.role
+        begun = await session.shared.store.begin_turn(
+            heard.answered.conversation,
+            history.generation,
             role.persona.name,
             heard.ids,
             model=role.model.name,
-            revision=revision,
-            lease=lease,
+            revision=history.revision,
+            lease=history.lease,
         )
         for lost in set(heard.ids) - set(begun.taken):  # another turn has them
             heard.remove(lost)
         if not self._is_wanted:
             await self._call_off(begun.turn)
             return None
-        ledger = session.shared.ledger
         refusal = self._refusal
-        if over is not None and not (refusal := await ledger.told(over, self._payer(channel))):
+        if over and not (refusal := await session.shared.ledger.told(over, self._payer)):
             await self._call_off(begun.turn)
-            await self._only_hear(lease)
+            await self._only_hear(history.lease)
             return None
         self.life.yields = not any(message.again for message in heard.messages)
-        self._attempt = self._attempt_at(begun.turn, window, channel, reminders, refusal)
+        self._attempt = self._attempt_at(begun.turn, window, reminders, refusal)
         return self._attempt
 
     @property
@@ -422,12 +394,7 @@ class TurnRunner:
     def _room(self) -> int:
         """Room for more addressed messages."""
         most = self._session.shared.settings.gather_messages
-        return most - sum(message.addressed for message in self.inbox.messages)
-
-    def _nothing_left(self) -> None:
-        """End it: nothing is to be answered, or nobody is to answer now."""
-        if self.life.state is LifeState.WAITING:
-            self.life.on(LifeEvent.PERFORMED)
+        return most - len(self.inbox.addressed)
 
     def _finish(self, attempt: _Attempt) -> Finish:
         """Return the end of an attempt, for people and the record."""
@@ -454,7 +421,9 @@ class TurnRunner:
                 gone=self._gone,
                 interrupter=self._interrupter,
             )
-        window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
+        window.append(
+            PastTurn(attempt.context.id, lines)
+        )  # before it is recorded: where it is cut is recorded along
         if not await self._record(attempt, lines, self._finish(attempt), window.news()):
             self.life.on(LifeEvent.TAKEN)  # another process ended it, or forgot the conversation
         elif self.life.reason is Reason.ANSWERED and self._finish(attempt) != "error":
@@ -471,7 +440,7 @@ class TurnRunner:
         cost = self._cost(turn.ends)
         try:
             recorded = await shared.store.end_turn(
-                attempt.id,
+                attempt.context.id,
                 lines,
                 finish,
                 turn.steps,
@@ -494,81 +463,60 @@ class TurnRunner:
         await self._session.shared.store.end_turn(number, (), "cancelled", 0, Usage())
 
     def _attempt_at(
-        self,
-        number: int,
-        window: Conversation,
-        channel: Channel,
-        reminders: Sequence[Reminder | Citation],
-        refusal: str,
+        self, number: int, window: Conversation, reminders: Sequence[Reminder | Citation], refusal: str
     ) -> _Attempt:
         """Make ready to write the turn of this number; or to tell a refusal."""
         session, inbox = self._session, self.inbox
         answered = inbox.answered
-        limits, role = session.limits, session.role
-        asking = [message.author for message in inbox.messages if message.addressed]
-        usage = TurnUsage(
-            session.shared.ledger,
-            turn=number,
-            model=role.model,
-            message=answered,
-            answers=Counter(author.id for author in asking),
-            channel=channel,
-            search_price=session.shared.settings.search_price,
-        )
-        actions = TurnActions(
-            turn=number,
-            message=answered,
-            persona=role.persona,
-            channel=channel,
-            store=session.shared.store,
-            limits=limits,
-            usage=usage,
+        context = TurnContext(
+            id=number,
+            session=session,
+            messages=tuple(inbox.messages),
+            answered=answered,
+            channel=self._channel,
             life=self.life,
-            pace=session.pace,
-            ids=_numbered(inbox),
-            askers=list({author.id: author for author in asking}.values()),
             observed=_observed(number, answered.conversation, session),
         )
+        actions = TurnActions(context)
         said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
         tools = session.offered(inbox.messages, window.lines)
-        prefix, abilities = session.prefix(answered), session.abilities
-        framing = Framing.of(prefix, window.lines, said, tools, bounds=window.bounds, abilities=abilities)
-        turn = _turn(
-            session,
-            window,
-            inbox,
-            said,
-            tools,
+        prefix, before = session.prefix(answered), window.lines
+        turn = Turn(
+            prefix=prefix,
+            history=before,
+            said=said,
+            names=session.capabilities.names,
+            people=[message.author.name for message in inbox.messages],
+            tools=tools,
+            search=session.capabilities.searches,
+            limits=actions.limits,
+            prose=session.shared.settings.prose,
+            grammar=_grammar(session, reminders),
             repeats="few" if not_again else "free",
             key=f"{number:x}",
-            grammar=_grammar(session, reminders),
         )
-        executor = CommandExecutor(
-            actions,
-            session.shared.commands,
-            store=session.shared.store,
-            turn=number,
-            life=self.life,
-            seconds=limits.tool_seconds or TOOL_SECONDS,
-            delivered=turn.delivered,
-        )
-        loop = ModelLoop(
+        executor = CommandExecutor(actions, turn.delivered)
+        return _Attempt(
+            context=context,
+            guess=window.guess(said),
             turn=turn,
-            model=role.model,
-            life=self.life,
             actions=actions,
             executor=executor,
-            run_config=_run_config(number, session),
-            limits=limits,
-            spare_tokens=window.spare_tokens,
-            when_broken=_one_of(role.persona.when_broken, number),
-            when_tired=_one_of(role.persona.when_tired, number),
+            loop=ModelLoop(
+                turn,
+                actions,
+                executor,
+                spare_tokens=window.spare_tokens,
+                refusal=refusal,
+                not_again=not_again,
+            ),
             refusal=refusal,
-            not_again=not_again,
+            framing=Framing.of(
+                prefix, before, said, tools, bounds=window.bounds, abilities=session.abilities
+            ),
         )
-        return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal, framing)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
         """Sum it in dollars, by the prices of whoever wrote and searched; None: one is not known."""
@@ -601,21 +549,6 @@ def _observed(number: int, conversation: str, session: PersonaSession) -> Observ
     )
 
 
-def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
-    shared = session.shared
-    return ToolRunConfig(
-        turn=number,
-        tools=session.capabilities.tools,
-        all_tools=shared.toolbox,
-        rates=shared.toolbox.rates,
-        mask=shared.toolbox.mask,
-        store=shared.store,
-        vision=session.role.model.traits.vision,
-        approval_seconds=shared.settings.approval_seconds,
-        asked=shared.asked,
-    )
-
-
 def _not_to_be_repeated(
     session: PersonaSession, window: Conversation, heard: Inbox, reminders: Sequence[Reminder | Citation]
 ) -> list[str]:
@@ -627,19 +560,7 @@ def _not_to_be_repeated(
     if not session.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
         return []
     said = last_messages(window.lines, session.capabilities.names)
-    asked = (message.text for message in heard.messages if message.addressed)
-    return [] if any(wants_repeat(text, said) for text in asked) else said
-
-
-def _one_of(lines: Sequence[str], number: int) -> str:
-    """Return the line that is due in this turn; "" if there are none."""
-    return lines[number % len(lines)] if lines else ""
-
-
-def _numbered(heard: Inbox) -> dict[int, str]:
-    """Return the messages that a persona is most likely to name."""
-    quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
-    return quoted | {message.number: message.id for message in heard.messages if message.number}
+    return [] if any(wants_repeat(message.text, said) for message in heard.addressed) else said
 
 
 def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) -> str:
@@ -649,31 +570,3 @@ def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) 
     if not (citations and session.role.model.traits.small):
         return capabilities.grammar
     return quoting_grammar(capabilities.help, citations) or capabilities.grammar
-
-
-def _turn(
-    session: PersonaSession,
-    window: Conversation,
-    heard: Inbox,
-    said: UserLine,
-    tools: Sequence[ToolSchema],
-    *,
-    repeats: Repeats,
-    key: str,
-    grammar: str,
-) -> Turn:
-    settings = session.shared.settings
-    return Turn(
-        prefix=session.prefix(heard.answered),
-        history=window.lines,
-        said=said,
-        names=session.capabilities.names,
-        people=[message.author.name for message in heard.messages],
-        tools=tools,
-        search=session.capabilities.searches,
-        limits=session.limits,
-        prose=settings.prose,
-        grammar=grammar,
-        repeats=repeats,
-        key=key,
-    )

@@ -399,19 +399,6 @@ class TurnUsage:
         search_price: dollars for one search that the model's provider makes by itself; None: not known.
     """
 
-    __slots__ = (
-        "_answers",
-        "_channel",
-        "_day",
-        "_ledger",
-        "_model",
-        "_payer",
-        "_search_price",
-        "_settled",
-        "_spent",
-        "_turn",
-    )
-
     def __init__(
         self,
         ledger: UsageLedger,

@@ -52,9 +52,8 @@ async def test_the_helper_writes_down_what_falls_out_and_the_model_is_told_also_
                 await talk(service, number, number + 1)
                 number += 1
                 assert number < 60
-            conversations = service.engine._conversations
-            assert conversations is not None
-            await until(lambda: not any(one.compaction.busy for one in conversations.known()))
+            conversations = service.engine._live.values()
+            await until(lambda: not any(one.compaction.busy for one in conversations))
         (told,) = asked(server, "cheap")
         assert "> > 0 xxx" in told
         async with service_in(tmp_path) as service:

@@ -80,15 +80,7 @@ ENDLESS["x"] = ENDLESS
 
 @pytest.mark.parametrize(
     "data",
-    [
-        {"x": object()},
-        {"x": float("nan")},
-        {"x": "\ud800"},
-        {"x": "é" * 8_001},
-        ENDLESS,
-        "x",
-        None,
-    ],
+    [{"x": object()}, {"x": float("nan")}, {"x": "\ud800"}, {"x": "é" * 8_001}, ENDLESS, "x", None],
     ids=["object", "nan", "half a pair", "too much", "endless", "text", "none"],
 )
 def test_data_that_no_program_can_read_makes_it_a_plain_card(data: Any) -> None:

@@ -5,15 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.language import BUILT_IN
-from pixi.core.llm import MOST_SOURCES, Cited, Sources, is_trace, sources_in, traced
+from pixi.core.llm import MOST_SOURCES, Cited, UserLine, is_trace, sources_in, traced
 from pixi.core.reading import read_again, written
+from pixi.core.turn import Turn
 
 
 def kept(*cited: Cited) -> tuple[Cited, ...]:
-    sources = Sources()
+    turn = Turn(prefix=(), history=(), said=UserLine("hi"), names=BUILT_IN)
+    turn.request()
     for each in cited:
-        sources.take(each)
-    return sources.all
+        turn.feed(each)
+    return turn.sources
 
 
 @pytest.mark.parametrize(

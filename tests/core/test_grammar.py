@@ -28,8 +28,7 @@ def without_literals(body: str) -> str:
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("silence", [True, False])
 @pytest.mark.parametrize(
-    "commands",
-    [(SEND,), (SEND, NOTE, REACT), (NOTE,), (WAVE,), (SEND, WAVE), (ROLL, SEND, NOTE, WAVE)],
+    "commands", [(SEND,), (SEND, NOTE, REACT), (NOTE,), (WAVE,), (SEND, WAVE), (ROLL, SEND, NOTE, WAVE)]
 )
 def test_every_rule_that_is_named_is_there(
     commands: tuple[CommandHelp, ...], silence: bool, small: bool

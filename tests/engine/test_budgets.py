@@ -429,11 +429,7 @@ async def test_dollars_that_go_in_the_middle_of_a_turn_end_it(store: Store) -> N
     done: list[str] = []
     script = ScriptedModel(calls("read", "1"), calls("read", "2"), says("c"), traits=PRICED)
     async with play(
-        store,
-        script,
-        persona=HANDY,
-        addons=[with_tools(done)],
-        budgets=Budgets(month_dollars=1.5 * COST),
+        store, script, persona=HANDY, addons=[with_tools(done)], budgets=Budgets(month_dollars=1.5 * COST)
     ) as here:
         await say(here, "one")
         assert done == ["read"], "the second call was not carried out"
@@ -459,17 +455,11 @@ async def test_a_turn_of_which_something_was_seen_ends_without_a_notice(store: S
         assert len(here.channel.sent) == 2
 
 
-async def test_tokens_that_go_in_the_middle_of_a_turn_leave_a_last_answer_without_tools(
-    store: Store,
-) -> None:
+async def test_tokens_that_go_in_the_middle_of_a_turn_leave_a_last_answer_without_tools(store: Store) -> None:
     done: list[str] = []
     script = ScriptedModel(calls("read", "1"), says("b"), traits=PRICED)
     async with play(
-        store,
-        script,
-        persona=HANDY,
-        addons=[with_tools(done)],
-        budgets=person(tokens=500),
+        store, script, persona=HANDY, addons=[with_tools(done)], budgets=person(tokens=500)
     ) as here:
         await say(here, "one")
         assert done == ["read"]
@@ -489,11 +479,7 @@ async def test_writes_are_limited_and_the_model_is_told(store: Store) -> None:
         calls("write", "1", "2", "3"), answers, calls("write", "4"), answers, traits=PRICED
     )
     async with play(
-        store,
-        script,
-        persona=HANDY,
-        addons=[with_tools(done)],
-        budgets=person(writes=2),
+        store, script, persona=HANDY, addons=[with_tools(done)], budgets=person(writes=2)
     ) as here:
         await say(here, "one")
         assert done == ["write", "write"]

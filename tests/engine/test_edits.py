@@ -247,8 +247,7 @@ async def test_a_message_that_is_deleted_while_it_is_being_recorded_is_not_answe
             await here.talk("hello")
         message = here.channel.message("one")
         await asyncio.gather(
-            here.engine.receive(message, here.channel),
-            here.engine.withdraw(message.conversation, message.id),
+            here.engine.receive(message, here.channel), here.engine.withdraw(message.conversation, message.id)
         )
         await here.engine.settled()
         assert len(here.channel.sent) == known

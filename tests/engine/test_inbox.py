@@ -43,8 +43,8 @@ def test_what_is_given_back_goes_to_its_old_place() -> None:
     inbox = inbox_of("ABCDE")
     first = inbox.take(2)
     second = inbox.take(2)
-    inbox.requeue(second)
-    inbox.requeue(first)
+    inbox.add(second)
+    inbox.add(first)
     assert told(inbox) == "ABCDE"
     assert inbox.arrivals == {letter: float(number) for number, letter in enumerate("ABCDE", 1)}
 

@@ -131,7 +131,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(15), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(15, 300))]
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(10, 300))]
 )
 async def test_whatever_happens_at_once_nothing_is_left_waiting(seed: int) -> None:
     chance = Random(seed)

@@ -6,6 +6,7 @@ from collections import Counter, deque
 
 import pytest
 
+from pixi.core.control_words import broken
 from pixi.core.errors import ModelError
 from pixi.core.language import CommandStream
 from pixi.core.spending import Limits
@@ -26,9 +27,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
+@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
 async def test_others_come_in_between(reply: str, fails: bool) -> None:
+    broken(reply)  # its pattern is made once for all replies
     end = [ModelError("The stream broke.")] if fails else []
     async with scene(ScriptedModel([reply[: LENGTH - 1], *end])) as here:
         with Calls() as calls:
@@ -37,7 +39,7 @@ async def test_others_come_in_between(reply: str, fails: bool) -> None:
         assert calls.turns > 19
 
 
-@pytest.mark.parametrize("unit", ["[REAKT: ", "[REPLY #12: "])
+@pytest.mark.parametrize("unit", ["[REAKT: ", pytest.param("[REPLY #12: ", marks=pytest.mark.nightly)])
 async def test_openings_in_code_that_a_command_ends_are_read_a_few_times(unit: str) -> None:
     end = "\n\n[SEND: ok]"
     reply = ("[SEND: `" + unit * LENGTH)[: LENGTH - len(end)] + end

@@ -14,7 +14,6 @@ from pixi.core.language import Thought
 from pixi.core.llm import Finished, Request, SystemLine, Text, Usage, UserLine
 from pixi.core.message import Author
 from pixi.core.spending import Budgets
-from pixi.engine.conversation import LiveConversation
 from pixi.models.model import Model, Traits
 from pixi.store.kept import Fold, SavedConversation
 from pixi.store.sqlite import SqliteStore
@@ -80,14 +79,12 @@ async def long_talk(
         yield here
 
 
-def live(here: Scene) -> LiveConversation:
-    conversations = here.engine._conversations
-    assert conversations is not None
-    return conversations.at(here.channel.conversation)
+def is_folding(here: Scene) -> bool:
+    return any(live.compaction.busy for live in here.engine._live.values())
 
 
 async def folded(here: Scene) -> None:
-    await until(lambda: not live(here).compaction.busy)
+    await until(lambda: not is_folding(here))
 
 
 async def chat(here: Scene, first: int, last: int, *, author: Author = MO) -> None:
@@ -169,7 +166,7 @@ async def test_no_reply_waits_and_a_cut_that_comes_first_is_made_without() -> No
     helper = helper_of([go_on, "Mo was here."], "Mo was here for long.")
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: bool(changes(here.model.requests)))
-        assert live(here).compaction.busy
+        assert is_folding(here)
         assert summary(here.model.requests[-1]) == ""
         go_on.set()
         await folded(here)
@@ -185,12 +182,12 @@ async def test_no_reply_waits_and_a_cut_that_comes_first_is_made_without() -> No
 async def test_a_message_that_comes_while_it_is_written_is_answered_at_once() -> None:
     never = asyncio.Event()
     async with long_talk(talker(), helper_of([never])) as here:
-        await chat_until(here, lambda: live(here).compaction.busy)
+        await chat_until(here, lambda: is_folding(here))
         before = len(here.channel.sent)
         await here.say("hello?")
         await here.engine.settled()  # which does not wait for it either
         assert len(here.channel.sent) == before + 1
-        assert live(here).compaction.busy
+        assert is_folding(here)
 
 
 @pytest.mark.parametrize("counted", [pytest.param(0, marks=pytest.mark.nightly), 3])
@@ -292,9 +289,6 @@ async def test_where_it_is_switched_off_or_the_model_is_small_nothing_is_written
         await chat(here, 0, 60)
         assert changes(small.requests)
         assert helper.requests == []
-    async with long_talk(talker(), None) as here:
-        await chat(here, 0, 40)
-        assert changes(here.model.requests)
 
 
 async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(store: SqliteStore) -> None:
@@ -382,12 +376,11 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
     helper = helper_of([ModelError("The server is down.")], "Mo.")
     async with long_talk(talker(), helper) as here:
         await chat(here, 0, 30)
-        talk = live(here)
-        session = talk._sessions.at(here.channel.conversation)
+        talk = here.engine._live[here.channel.conversation]
         window = talk._history._window
         assert window is not None
-        assert session.shared.summarizer is not None
-        session.shared.summarizer._not_before = 0.0
+        assert here.engine._summarizer is not None
+        here.engine._summarizer._not_before = 0.0
         talk.compaction.consider("Mo", 100, window, talk._history.generation)
         assert talk.compaction.busy
         await talk.compaction.cancel()
@@ -420,7 +413,7 @@ async def test_a_conversation_is_not_evicted_while_it_is_written() -> None:
             elsewhere = RecordingChannel(f"test:{number}")
             await here.engine.receive(elsewhere.message("hi"), elsewhere)
             await here.engine.settled()
-        assert live(here).compaction.busy
+        assert is_folding(here)
         go_on.set()
         await folded(here)
         await chat(here, 0, 1)
@@ -495,9 +488,7 @@ async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing
             channel = channels[number % 2]
             await here.engine.receive(channel.message(f"message {number} " + "x" * 60), channel)
             await here.engine.settled()
-            conversations = here.engine._conversations
-            assert conversations is not None
-            for one in conversations.known():
+            for one in here.engine._live.values():
                 await one.compaction.settled()
     await store.close()
     assert len(store.read) >= 160

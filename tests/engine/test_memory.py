@@ -7,7 +7,7 @@ from pixi.core.message import Message
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import scene
 
-MANY = 20
+MANY = 8
 TURNS = 3
 
 

@@ -156,15 +156,14 @@ async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
             resolver.role = Role(replace(PIXI, prompt=f"You are number {number}."), model)
             await here.talk("hello")
             assert f"number {number}." in told(model)
-        assert len(here.engine._sessions._sessions) == 8
+        assert here.engine._shared is not None
+        assert len(here.engine._shared._sessions) == 8
 
 
 async def test_a_hundred_servers_of_their_own_stickers_have_each_a_stage_that_stays() -> None:
     async with scene(ScriptedModel()) as here:
         places = [Abilities(stickers=(f"wave {number}",)) for number in range(100)]
-        sessions = [here.engine._sessions.at("test:chat", each) for each in places]
+        sessions = [await here.engine.session("test:chat", each) for each in places]
         assert len({id(session) for session in sessions}) == 100
-        assert all(
-            here.engine._sessions.at("test:chat", each) is session
-            for each, session in zip(places, sessions, strict=True)
-        )
+        for each, session in zip(places, sessions, strict=True):
+            assert await here.engine.session("test:chat", each) is session

@@ -171,8 +171,7 @@ class Stern(RecordingChannel):
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(ChannelError("no"), "refused"), (OSError("broken"), "unknown")],
+    ("error", "outcome"), [(ChannelError("no"), "refused"), (OSError("broken"), "unknown")]
 )
 async def test_what_a_channel_makes_of_it_is_on_record(
     store: SqliteStore, error: Exception, outcome: str
@@ -420,9 +419,7 @@ class Silent(RecordingChannel):
         return await asyncio.Future()
 
 
-async def test_an_end_in_the_midst_of_it_leaves_the_act_to_the_next_process(
-    store: SqliteStore,
-) -> None:
+async def test_an_end_in_the_midst_of_it_leaves_the_act_to_the_next_process(store: SqliteStore) -> None:
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("send", "a"), ("send", "b"))
     await store.mark_turn(turn, "written")

@@ -63,9 +63,7 @@ async def test_it_asks_no_model_and_counts_as_a_use(here: Talks) -> None:
 
 async def test_at_most_three_and_no_more_than_400_characters(here: Talks) -> None:
     await told(
-        here,
-        *(f"{color} is a color of the cat" for color in ("red", "blue", "grey", "green")),
-        where="dm",
+        here, *(f"{color} is a color of the cat" for color in ("red", "blue", "grey", "green")), where="dm"
     )
     assert len(facts(await here.say(MO, "dm", "my cat!"))) == 3
     await told(here, *(f"{name} {'x' * 250} is the dog" for name in ("Rex", "Max")), where="dm")

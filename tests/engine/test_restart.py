@@ -33,7 +33,13 @@ def dice(addon: Addon) -> None:
         return "six 🎲"
 
 
-@pytest.mark.parametrize("traits", [Traits(), Traits(context_tokens=1_200), Traits(small=True)])
+@pytest.mark.parametrize(
+    "traits",
+    [
+        Traits(context_tokens=1_200),
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in (Traits(), Traits(small=True))),
+    ],
+)
 async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> None:
     persona = Persona("Pixi", "You are Pixi.", tools=("dice",))
     call = ToolCall("1", "dice", "{ }")
@@ -138,9 +144,7 @@ async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
                 await here.engine.receive(channel.message(f"hello {turn}"), channel)
                 await here.engine.settled()
                 assert len(here.history()) == 1 + 2 * turn
-        conversations = here.engine._conversations
-        assert conversations is not None
-        assert len(conversations.known()) <= 3
+        assert len(here.engine._live) <= 3
 
 
 async def test_what_stands_before_a_message_can_be_read_beforehand(store: SqliteStore) -> None:

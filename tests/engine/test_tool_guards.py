@@ -16,14 +16,16 @@ from pixi.core.life import Life, LifeEvent
 from pixi.core.llm import ToolCall
 from pixi.core.message import Author, Image, Rights, Venue
 from pixi.core.spending import Budgets, Limits, Rate
-from pixi.engine.context import local_now
-from pixi.engine.tool_guards import ToolRunConfig, argument_lines
+from pixi.engine.command_executor import CommandExecutor
+from pixi.engine.context import EngineContext, EngineSettings, PersonaSession, Role, TurnContext, local_now
+from pixi.engine.tool_guards import argument_lines
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
-from pixi.engine.usage import TurnUsage, UsageLedger
+from pixi.engine.usage import UsageLedger
 from pixi.store.rates import Rates
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.tools import Allowed, Tool, Toolbox, ToolTerms, tool_from
 from tests.engine.scene import PIXI
@@ -64,55 +66,32 @@ class Play:
         self, tool: Tool, arguments: str = '{"who": "eve"}', askers: Sequence[Author] = (MO,), calls: int = 1
     ) -> list[str]:
         self._turn += 1
-        mask = Toolbox().mask
-        mask.learn(["canary-secret"])
-        run_config = ToolRunConfig(
-            self._turn, {tool.name: tool}, [tool], self.rates, mask, self.store, False, self.seconds
-        )
-        message = self.channel.message("ban eve", author=askers[0])
-        limits = Limits()
+        toolbox = Toolbox()
+        toolbox.rates = self.rates
+        toolbox.add(tool)
+        toolbox.mask.learn(["canary-secret"])
+        role = Role(replace(PIXI, tools=(tool.name,)), ScriptedModel())
         ledger = UsageLedger(self.store, Budgets, local_now)
-        usage = TurnUsage(
-            ledger,
-            turn=self._turn,
-            model=ScriptedModel(),
-            message=message,
-            answers={},
-            channel=self.channel,
+        settings = EngineSettings(Limits(), approval_seconds=self.seconds)
+        shared = EngineContext(
+            self.store, CommandRegistry(), toolbox, settings, local_now, ledger, lambda _: role
         )
+        messages = [self.channel.message("ban eve", author=author) for author in askers]
         life = Life()
         life.on(LifeEvent.BEGUN)
-        acts = TurnActions(
-            turn=self._turn,
-            message=message,
-            persona=PIXI,
-            channel=self.channel,
-            store=self.store,
-            limits=limits,
-            usage=usage,
-            life=life,
-            askers=askers,
-        )
-        rounds = ToolRounds(
-            run_config,
-            acts,
-            limits,
-            show=self.channel.show,
-            drained=_drained,
-            held=nullcontext,
-            left=lambda: limits.seconds,
-        )
+        session = PersonaSession(role, shared)
+        acts = TurnActions(TurnContext(self._turn, session, messages, messages[0], self.channel, life))
+        executor = CommandExecutor(acts, delivered=lambda _: None)
+        rounds = ToolRounds(acts, executor, held=nullcontext, left=lambda: 180.0)
         told: list[str] = []
 
         def give(call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
             told.append(text)
 
         asked = [ToolCall(str(number), tool.name, arguments) for number in range(calls)]
-        await rounds.answer(asked, give, room=10_000, goes_on=lambda: True)
+        await rounds.answer(asked, give, room=10_000)
+        await executor.drained()
         return told
-
-
-async def _drained() -> None: ...
 
 
 @pytest.fixture

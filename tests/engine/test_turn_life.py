@@ -148,10 +148,7 @@ async def test_what_was_begun_ahead_belongs_to_its_command_after_a_broken_stream
     said = "[SEND: I like pancakes with syrup]"
     persona = Persona("Pixi", "x", commands=("send", "note", "paint"))
     model = ScriptedModel(
-        said,
-        ["[NOTE: hm]\n[SEND: I like pancakes", BROKE],
-        "[PAINT: a cat]",
-        traits=Traits(runs_here=True),
+        said, ["[NOTE: hm]\n[SEND: I like pancakes", BROKE], "[PAINT: a cat]", traits=Traits(runs_here=True)
     )
     async with scene(model, persona=persona, addons=[setup]) as here:
         await here.talk("hello", "paint a cat")

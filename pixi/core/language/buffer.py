@@ -44,16 +44,7 @@ class RewindBuffer:
         ended: the reply has ended, though its stream may go on.
     """
 
-    __slots__ = (
-        "_oldest",
-        "_past",
-        "at",
-        "ended",
-        "final",
-        "start",
-        "text",
-        "waiting",
-    )
+    __slots__ = ("_oldest", "_past", "at", "ended", "final", "start", "text", "waiting")
 
     def __init__(self) -> None:
         self.text = ""

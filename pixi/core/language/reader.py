@@ -115,10 +115,7 @@ class CommandStream:
     _in_string: bool
 
     def __init__(
-        self,
-        names: Mapping[str, Iterable[str]] | Iterable[str] | None = None,
-        *,
-        people: Iterable[str] = (),
+        self, names: Mapping[str, Iterable[str]] | Iterable[str] | None = None, *, people: Iterable[str] = ()
     ) -> None:
         self._vocabulary = vocabulary(names)
         self._usual = self._vocabulary.usual

@@ -402,8 +402,8 @@ async def test_too_many_at_once_are_told_when_to_come_again() -> None:
 
 
 def here_address(here: Served) -> str:
-    (live,) = here.backend.engine._conversations.known()  # type: ignore[union-attr]
-    return live._name
+    (address,) = here.backend.engine._live
+    return address
 
 
 async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() -> None:
