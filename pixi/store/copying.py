@@ -292,8 +292,7 @@ def _keep(target: StoreSide, table: Table, batch: list[Values], at: int) -> None
 
     def keep() -> None:
         ours = db.execute(
-            f"UPDATE {COPYING} SET done = ? WHERE name = ? AND done = ?",
-            (at + len(batch), table.name, at),
+            f"UPDATE {COPYING} SET done = ? WHERE name = ? AND done = ?", (at + len(batch), table.name, at)
         )
         if ours.rowcount != 1:
             raise StoreError(f"Another process copies into {target.name}: let that one finish.")

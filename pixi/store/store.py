@@ -289,18 +289,7 @@ class Store:
         again, in their old places, if they had not before.
         """
         ending = Ending(
-            turn,
-            lines,
-            finish,
-            steps,
-            usage,
-            cost,
-            model,
-            tuple(spent),
-            window,
-            tuple(again),
-            framing,
-            lease,
+            turn, lines, finish, steps, usage, cost, model, tuple(spent), window, tuple(again), framing, lease
         )
         recorded = await self._writer.ask(Row(journal.end_turns, ending, 3), within=(turn,))
         if not recorded:  # acts were recorded after everything was forgotten

@@ -160,8 +160,7 @@ async def test_where_they_were_only_overheard_the_reply_to_others_stays(store: S
 
 
 @pytest.mark.parametrize(
-    "reply",
-    ["mo the CANARY said so", "a Wednesday then", "it is 47b", 'she said "wednesday"'],
+    "reply", ["mo the CANARY said so", "a Wednesday then", "it is 47b", 'she said "wednesday"']
 )
 async def test_a_reply_that_names_or_repeats_them_goes(store: Store, talk: Talk, reply: str) -> None:
     mo = await talk.heard(MO, "on wednesday, at door 47b", addressed=False)

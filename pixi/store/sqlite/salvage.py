@@ -14,13 +14,7 @@ from typing import Any
 from pixi.core.llm import AssistantLine, ToolLine, UserLine
 from pixi.store.layout import FIRST_VERSION, latest_version, names_in
 from pixi.store.sqlite.schema import Columns, make_tables, tables_of, tables_of_version
-from pixi.store.statements.rows import (
-    digests_in,
-    unpack_line,
-    unpack_message,
-    unpack_text,
-    without_pictures,
-)
+from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, unpack_text, without_pictures
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """Errors of reading a damaged file; the second where SQLite's complaint quotes what is damaged."""

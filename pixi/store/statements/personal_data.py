@@ -9,13 +9,7 @@ from pixi.store.kept import Known
 from pixi.store.statements import branches, memories, windows
 from pixi.store.statements.audit import told_of_audit
 from pixi.store.statements.http import files_of, requests_of, talks_of
-from pixi.store.statements.rows import (
-    as_utf8,
-    picture_fetcher,
-    unpack_line,
-    unpack_message,
-    unpack_text,
-)
+from pixi.store.statements.rows import as_utf8, picture_fetcher, unpack_line, unpack_message, unpack_text
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
