@@ -1,7 +1,7 @@
 """The journal: turns, the acts on record, and the lines that they leave in the history."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -31,6 +31,7 @@ from pixi.store.statements.audit import changes_of, forget_arguments
 from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
+    Fetch,
     keep_pictures,
     kind_of,
     pack_framing,
@@ -80,7 +81,7 @@ def waiting(db: Database, conversation: str) -> tuple[Message, ...]:
     return _messages(found, picture_fetcher(db, conversation))
 
 
-def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+def _unfinished(db: Database, conversation: str, turn: int, fetch: Fetch) -> UnfinishedTurn:
     lease, mark = db.execute("SELECT lease, mark FROM turns WHERE id = ?", (turn,)).fetchone()
     messages = db.execute(
         "SELECT position, body, number, 0 FROM messages WHERE turn = ? AND body IS NOT NULL"
@@ -111,9 +112,7 @@ def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str
     )
 
 
-def _messages(
-    rows: Iterable[tuple[int, bytes, int, int]], fetch: Callable[[str], bytes]
-) -> tuple[Message, ...]:
+def _messages(rows: Iterable[tuple[int, bytes, int, int]], fetch: Fetch) -> tuple[Message, ...]:
     found = ((unpack_message(body, number, fetch), again) for _, body, number, again in rows)
     return tuple(replace(message, again=True) if again else message for message, again in found)
 
