@@ -292,10 +292,13 @@ PORTION = 200
 
 
 def forget_old(db: Database, before: float) -> bool:
-    """Forget a portion of what was said before a time; return True if there may be more.
+    """Forget a portion of what was said before a time (seconds since the epoch); return True if there may be
+    more.
 
-    That there was a message, and its id, stays, so that one which arrives again is still the same. What
-    personas remember of people stays as well: they are told it, and can have it forgotten.
+    Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, files, and
+    what tools were given and for whom. That there was a message, and its id, stays, so that one which arrives
+    again is still the same. Sums of what was used stay, and what personas remember of people: they are told
+    it, and can have it forgotten.
     """
     gone: defaultdict[str, list[bytes]] = defaultdict(list)
     counts = (

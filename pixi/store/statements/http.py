@@ -1,7 +1,7 @@
 """Rows of the HTTP server: talks and their people, files that people sent, and keys by their digests."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -132,7 +132,7 @@ def talk(db: Database, person: str, name: str, persona: str = "") -> Talk | None
     return None if found is None else Talk(*found)
 
 
-def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
+def circles(db: Database, conversations: Collection[str]) -> dict[str, Circle]:
     """Return who takes part in each of these conversations; a branch has the person of its trunk."""
     told: dict[str, Circle] = {}
     for address in conversations:
@@ -187,7 +187,7 @@ def file_bytes(db: Database, person: str) -> int:
     return int(size)
 
 
-def files_among(db: Database, ids: Iterable[str]) -> frozenset[str]:
+def files_among(db: Database, ids: Collection[str]) -> frozenset[str]:
     """Return those of these ids that are there."""
     found = select_many(db, "SELECT id FROM files WHERE id IN ({})", ids)
     return frozenset(file_id for (file_id,) in found)

@@ -131,7 +131,14 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
 
 
 class Beginning(Struct, frozen=True):
-    """A turn to begin, see `Store.begin_turn`."""
+    """Record that a turn answers these messages, which wait no longer; return the turn's id.
+
+    Messages that are not waiting are left out: they never came, or a turn has them already.
+
+    `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
+    conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
+    the caller holds of it is to be read again.
+    """
 
     conversation: str
     generation: int
@@ -210,14 +217,19 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 
 class Intent(Struct, frozen=True):
-    """An act that is about to be performed; with an outcome, one that is performed by being on record."""
+    """Record an act before it is performed. A key (turn, sequence) is recorded once.
+
+    `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
+    `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
+    conversation by now, or owned it meanwhile.
+    """
 
     turn: int
     sequence: int
     kind: str
     payload: str
-    target: int
-    command: int | None
+    target: int = 0
+    command: int | None = None
     outcome: Outcome | None = None
     lease: int | None = None
 
@@ -232,10 +244,13 @@ class Settlement(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Commands of a turn that closed."""
+    """Record commands that closed, before they are performed or wait. A number is recorded once.
+
+    They are forgotten when the turn ends. `StoreOutdated` as `Intent`.
+    """
 
     turn: int
-    commands: tuple[Planned, ...]
+    commands: Sequence[Planned]
     lease: int | None = None
 
 
@@ -326,7 +341,19 @@ def mark_turn(db: Connection, turn: int, mark: Mark, lease: int | None = None) -
 
 
 class Ending(Struct, frozen=True):
-    """A turn to end, see `Store.end_turn`."""
+    """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
+
+    False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
+    store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is entered
+    all the same.
+    `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept beside
+    the lines.
+
+    Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
+    waiting, in their old places. It does not, and answers False, where an act of the turn may have been seen.
+    `again` are ids of messages that its lines hold and that it left unanswered: they come due again, in their
+    old places, if they had not before.
+    """
 
     turn: int
     lines: tuple[Line, ...]
@@ -335,9 +362,9 @@ class Ending(Struct, frozen=True):
     usage: Usage
     cost: float | None = None
     model: str | None = None
-    spent: tuple[UsageEntry, ...] = ()
+    spent: Sequence[UsageEntry] = ()
     window: Bounds | None = None
-    again: tuple[str, ...] = ()
+    again: Sequence[str] = ()
     framing: Framing | None = None
     lease: int | None = None
 
@@ -449,7 +476,12 @@ def _was_seen(db: Database, turn: int) -> bool:
 
 
 def reset(db: Database, conversation: str) -> int:
-    """Forget what was said in a conversation; return the new generation."""
+    """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; return
+    the new generation.
+
+    Ids of messages are remembered, so that one which arrives again is still the same. A turn under way can
+    settle its acts and end, without effect.
+    """
     db.execute(
         "INSERT INTO conversations (address, generation) VALUES (?, 1)"
         " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",

@@ -1,6 +1,6 @@
 """Lists for operators: talks, people and memories, by pages; and looks for words in a talk."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pixi.core.language import SEND
@@ -223,7 +223,7 @@ def _is_called(db: Database, person: str, wanted: str) -> bool:
     return wanted in person.casefold() or wanted in names_of(db, [person])[person].casefold()
 
 
-def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
+def names_of(db: Database, persons: Collection[str]) -> dict[str, str]:
     """Return the name under which each of these people wrote last; "" if no message of theirs is kept."""
     names: dict[str, str] = {}
     for person in persons:

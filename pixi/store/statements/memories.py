@@ -1,6 +1,6 @@
 """Facts that personas remember of people: a few of each, and where they were told."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, get_args
 
 from msgspec.structs import replace
@@ -104,12 +104,12 @@ def page(db: Database, person: str, persona: str, before: int | None, limit: int
     return tuple(_memory(row) for row in found)
 
 
-def count_uses(db: Database, ids: Iterable[int]) -> None:
+def count_uses(db: Database, ids: Collection[int]) -> None:
     """Note that facts came back."""
     db.executemany("UPDATE memories SET uses = uses + 1 WHERE id = ?", [(number,) for number in ids])
 
 
-def drop(db: Database, ids: Iterable[int]) -> None:
+def drop(db: Database, ids: Collection[int]) -> None:
     """Forget facts."""
     db.executemany("DELETE FROM memories WHERE id = ?", [(number,) for number in ids])
 
@@ -119,7 +119,7 @@ def forget(db: Database, person: str) -> None:
     db.execute("DELETE FROM memories WHERE person = ?", (person,))
 
 
-def shown(db: Database, conversation: str, message_id: str, people: Iterable[str]) -> None:
+def shown(db: Database, conversation: str, message_id: str, people: Collection[str]) -> None:
     """Note that the answer to a message of somebody else tells of people: it goes when they are forgotten."""
     db.executemany(
         "INSERT INTO quotes (person, message)"

@@ -1,6 +1,6 @@
 """The books: what was used, added up by day, person, channel, guild and model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -19,13 +19,12 @@ _ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGUR
 _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
 
 
-def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
+def spend(db: Database, spent: Collection[UsageEntry]) -> None:
     """Enter what was used. What was used in a turn that `forget` overtook counts for no person."""
-    entries = list(spent)
     asked = f"SELECT id FROM turns WHERE generation = {OVERTAKEN} AND id IN ({{}})"
-    overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in entries if each.turn})}
+    overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in spent if each.turn})}
     sums: dict[tuple[int, str, str, str, str], UsageEntry] = {}
-    for each in entries:
+    for each in spent:
         person, channel = each.person, each.channel
         if each.turn in overtaken:
             person, channel = "", channel if each.guild else ""
@@ -64,8 +63,11 @@ def used(db: Database, day: int, scope: Scope, name: str, since: int | None = No
     return _spent((), found.fetchone())
 
 
-def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[UsageEntry, ...]:
-    """Add up what was used from one day to another, both included, by these parts and in their order."""
+def usage(db: Database, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
+    """Add up what was used from one day to another, both included, by these parts and in their order.
+
+    Without any part it is one sum.
+    """
     columns = ", ".join(by)
     grouped = f" GROUP BY {columns} ORDER BY {columns}" if by else ""
     found = db.execute(
