@@ -14,7 +14,6 @@ from yaml.reader import ReaderError
 from pixi.core.persona import Pace
 from pixi.core.untrusted import display_line
 
-
 T = TypeVar("T")
 
 

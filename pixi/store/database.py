@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from pixi.core.errors import ConfigError, StoreError
@@ -163,6 +164,16 @@ def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:
 def marks(rows: int, columns: int) -> str:
     """Return the places of so many rows of values in a statement."""
     return ", ".join([f"({', '.join('?' * columns)})"] * rows)
+
+
+def execute_values(
+    db: Database, statement: str, rows: Iterable[Sequence[Any]]
+) -> list[tuple[list[Sequence[Any]], Cursor]]:
+    """Carry out a statement with `VALUES {}`; return each portion of the rows with its result."""
+    return [
+        (portion, db.execute(statement.format(marks(len(portion), len(portion[0]))), [*chain(*portion)]))
+        for portion in portions(list(rows))
+    ]
 
 
 def select_many(db: Database, statement: str, keys: Iterable[object]) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
@@ -14,7 +13,16 @@ from pixi.core.language import Planned
 from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
 from pixi.core.spending import UsageEntry
-from pixi.store.database import Connection, Database, apart, change_many, marks, portions, select_many
+from pixi.store.database import (
+    Connection,
+    Database,
+    apart,
+    change_many,
+    execute_values,
+    marks,
+    portions,
+    select_many,
+)
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Begun,
@@ -192,15 +200,13 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
         for message_id in dict.fromkeys(each.message_ids)
     ]
     taken: dict[str, dict[str, bool]] = {each.conversation: {} for each in beginnings}
-    for portion in portions(wanted):
-        found = db.execute(
-            "UPDATE messages SET turn = coalesce(turn, news.column1),"
-            " again = CASE WHEN turn IS NOT NULL THEN news.column1 END"
-            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
-            " WHERE conversation = news.column2 AND id = news.column3 AND (turn IS NULL OR again = 0)"
-            " RETURNING conversation, id, author IS NULL AND body IS NULL",
-            [value for row in portion for value in row],
-        )
+    taking = (
+        "UPDATE messages SET turn = coalesce(turn, news.column1),"
+        " again = CASE WHEN turn IS NOT NULL THEN news.column1 END FROM (VALUES {}) AS news"
+        " WHERE conversation = news.column2 AND id = news.column3 AND (turn IS NULL OR again = 0)"
+        " RETURNING conversation, id, author IS NULL AND body IS NULL"
+    )
+    for _, found in execute_values(db, taking, wanted):
         for conversation, message_id, is_forgotten in found.fetchall():
             taken[conversation][message_id] = bool(is_forgotten)
     begun: list[Begun] = []
@@ -280,33 +286,27 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
         if type(plan) is Plan
         for c in plan.commands
     ]
-    _insert(db, "commands (turn, number, name, argument, target, outcome)", planned)
+    execute_values(
+        db, "INSERT INTO commands (turn, number, name, argument, target, outcome) VALUES {}", planned
+    )
     intents = [
         (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome)
         for a in entries
         if type(a) is Intent
     ]
-    _insert(db, "effects (turn, sequence, kind, payload, target, command, outcome)", intents)
+    execute_values(
+        db, "INSERT INTO effects (turn, sequence, kind, payload, target, command, outcome) VALUES {}", intents
+    )
     _settle(db, [entry for entry in entries if type(entry) is Settlement])
-    for portion in portions([(*key, outcome) for key, outcome in ends.items()]):
-        done = db.execute(
-            "UPDATE commands SET outcome = news.column3"
-            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
-            " WHERE turn = news.column1 AND number = news.column2",
-            [value for row in portion for value in row],
-        )
+    ended = (
+        "UPDATE commands SET outcome = news.column3 FROM (VALUES {}) AS news"
+        " WHERE turn = news.column1 AND number = news.column2"
+    )
+    for portion, done in execute_values(db, ended, [(*key, outcome) for key, outcome in ends.items()]):
         if done.rowcount != len(portion):
             turn, number = portion[0][:2]
             raise StoreError(f"There is no command {number} of turn {turn} on record.")
     return [None] * len(entries)
-
-
-def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
-    for portion in portions(rows):
-        db.execute(
-            f"INSERT INTO {columns} VALUES {marks(len(portion), len(portion[0]))}",
-            [value for row in portion for value in row],
-        )
 
 
 def _settle(db: Database, settlements: list[Settlement]) -> None:
@@ -314,13 +314,12 @@ def _settle(db: Database, settlements: list[Settlement]) -> None:
     first: dict[tuple[int, int], Settlement] = {}
     for settlement in settlements:
         first.setdefault((settlement.turn, settlement.sequence), settlement)
-    for portion in portions([(*key, one.outcome, one.platform_id) for key, one in first.items()]):
-        done = db.execute(
-            "UPDATE effects SET outcome = news.column3, platform_id = news.column4"
-            f" FROM (VALUES {marks(len(portion), 4)}) AS news"
-            " WHERE turn = news.column1 AND sequence = news.column2 AND outcome IS NULL",
-            [value for row in portion for value in row],
-        )
+    settled = (
+        "UPDATE effects SET outcome = news.column3, platform_id = news.column4 FROM (VALUES {}) AS news"
+        " WHERE turn = news.column1 AND sequence = news.column2 AND outcome IS NULL"
+    )
+    rows = [(*key, one.outcome, one.platform_id) for key, one in first.items()]
+    for portion, done in execute_values(db, settled, rows):
         if done.rowcount != len(portion):
             for turn, sequence, *_ in portion:
                 _check_on_record(db, turn, sequence)
@@ -415,38 +414,31 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
             windows.move(db, conversation, each.window)
         if not seen:
             complete.add(turn)
-    _insert(db, "lines (conversation, turn, kind, body)", lines)
+    execute_values(db, "INSERT INTO lines (conversation, turn, kind, body) VALUES {}", lines)
     return [each.turn in complete for each in endings]
 
 
 def _close(db: Database, endings: list[Ending]) -> None:
     """Note in the turns' own rows how they ended."""
     now = time.time()
-    for portion in portions(endings):
-        db.execute(
-            "UPDATE turns SET ended = news.column2, finish = news.column3, steps = news.column4,"
-            " prompt_tokens = news.column5, cached_tokens = news.column6, completion_tokens = news.column7,"
-            # Values of one column have one type, so that there is one for nothing.
-            " cost = nullif(news.column8, -1), model = coalesce(nullif(news.column9, ''), model),"
-            " framing = CASE WHEN length(news.column10) > 0 THEN news.column10 ELSE framing END"
-            f" FROM (VALUES {marks(len(portion), 10)}) AS news WHERE id = news.column1",
-            [
-                value
-                for each in portion
-                for value in (
-                    each.turn,
-                    now,
-                    each.finish,
-                    each.steps,
-                    each.usage.prompt_tokens,
-                    each.usage.cached_tokens,
-                    each.usage.completion_tokens,
-                    -1.0 if each.cost is None else float(each.cost),
-                    each.model or "",
-                    pack_framing(each.framing) if each.lines and each.framing is not None else b"",
-                )
-            ],
+    ended = (
+        "UPDATE turns SET ended = news.column2, finish = news.column3, steps = news.column4,"
+        " prompt_tokens = news.column5, cached_tokens = news.column6, completion_tokens = news.column7,"
+        # Values of one column have one type, so that there is one for nothing.
+        " cost = nullif(news.column8, -1), model = coalesce(nullif(news.column9, ''), model),"
+        " framing = CASE WHEN length(news.column10) > 0 THEN news.column10 ELSE framing END"
+        " FROM (VALUES {}) AS news WHERE id = news.column1"
+    )
+    rows = [
+        (
+            *(each.turn, now, each.finish, each.steps),
+            *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
+            *(-1.0 if each.cost is None else float(each.cost), each.model or ""),
+            pack_framing(each.framing) if each.lines and each.framing is not None else b"",
         )
+        for each in endings
+    ]
+    execute_values(db, ended, rows)
 
 
 def _requeue(db: Database, turn: int) -> None:

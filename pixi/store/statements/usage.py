@@ -6,7 +6,7 @@ from typing import Any
 
 from pixi.core.llm import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
-from pixi.store.database import Database, marks, portions, select_many
+from pixi.store.database import Database, execute_values, select_many
 from pixi.store.statements.rows import OVERTAKEN, as_utf8
 
 _FIGURES = (
@@ -31,27 +31,19 @@ def spend(db: Database, spent: Collection[UsageEntry]) -> None:
         key = each.day, as_utf8(person), as_utf8(channel), as_utf8(each.guild), as_utf8(each.model)
         sums[key] = sums.get(key, UsageEntry()) + each
     # In the same order everywhere, so that two processes never wait for each other's rows.
-    for portion in portions(sorted(sums.items(), key=itemgetter(0))):
-        db.execute(
-            f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
-            f" VALUES {marks(len(portion), 5 + len(_FIGURES))}"
-            f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
-            [
-                value
-                for key, each in portion
-                for value in (
-                    *key,
-                    each.messages,
-                    each.writes,
-                    each.usage.prompt_tokens,
-                    each.usage.cached_tokens,
-                    each.usage.completion_tokens,
-                    each.usage.searches,
-                    each.unpriced,
-                    each.cost,
-                )
-            ],
-        )
+    execute_values(
+        db,
+        f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)}) VALUES {{}}"
+        f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
+        [
+            (
+                *(*key, each.messages, each.writes),
+                *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
+                *(each.usage.searches, each.unpriced, each.cost),
+            )
+            for key, each in sorted(sums.items(), key=itemgetter(0))
+        ],
+    )
 
 
 def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> UsageEntry:
