@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import astuple, replace
+
 from pixi.core.errors import OverQuota
 from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Database
@@ -36,24 +38,19 @@ def begin(
         _check_quota(db, deed.person, quota)
     spend(db, spent)
     check_owned(db, [(deed.turn, None)])
-    person, arguments, approved_by = deed.person, _clipped(deed.arguments), deed.approved_by
     if _is_overtaken(db, deed.turn):
-        person = arguments = approved_by = ""
+        deed = replace(deed, person="", arguments="", approved_by="")
+    told = replace(
+        deed,
+        person=as_utf8(deed.person),
+        arguments=as_utf8(_clipped(deed.arguments)),
+        approved_by=as_utf8(deed.approved_by),
+    )
     (number,) = db.execute(
         "INSERT INTO audit"
         " (began, conversation, guild, turn, persona, person, tool, arguments, approved_by)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            time.time(),
-            deed.conversation,
-            deed.guild,
-            deed.turn,
-            deed.persona,
-            as_utf8(person),
-            deed.tool,
-            as_utf8(arguments),
-            as_utf8(approved_by),
-        ),
+        (time.time(), *astuple(told)),
     ).fetchone()
     return int(number)
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, get_args
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
@@ -46,16 +46,7 @@ def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory
     (number,) = db.execute(
         "INSERT INTO memories (persona, person, guild, conversation, audience, text, told, uses)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            memory.persona,
-            memory.person,
-            memory.guild,
-            memory.conversation,
-            memory.audience,
-            memory.text,
-            memory.told,
-            uses,
-        ),
+        (*astuple(memory)[1:], uses),
     ).fetchone()
     return replace(memory, id=number), same
 
