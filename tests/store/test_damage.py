@@ -224,7 +224,6 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from pixi.core.message import Author, Message
-from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():
@@ -239,14 +238,8 @@ asyncio.run(main())
 
 async def test_a_file_that_was_not_closed_is_looked_at(path: Path) -> None:
     await filled(path, 10)
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
-    assert await killed.wait() == 9
-    store, told = await reopened(path)
-    assert told == [], "a crash alone is no damage"
-    await store.close()
-
     root = _root(path, "turns")
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED.replace("k{", "l{"), str(path))
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
     assert await killed.wait() == 9
     assert path.with_name("pixi.db-wal").stat().st_size, "or it would not be looked at"
     harmed(path, [root])
@@ -307,7 +300,6 @@ async def test_a_file_that_another_process_has_open_is_left_alone(
 OPENER = """
 import asyncio, sys
 from pathlib import Path
-from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():
@@ -330,7 +322,7 @@ async def test_of_several_that_start_at_once_one_sets_it_aside(path: Path) -> No
     pipe = asyncio.subprocess.PIPE
     openers = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", OPENER, str(path), stdin=pipe, stdout=pipe)
-        for _ in range(3)
+        for _ in range(2)
     ]
     for opener in openers:
         assert opener.stdin
@@ -338,7 +330,7 @@ async def test_of_several_that_start_at_once_one_sets_it_aside(path: Path) -> No
     told = [await opener.stdout.readline() for opener in openers if opener.stdout]
     for opener in openers:
         await opener.communicate(b"\n")
-    assert sorted(told) == [b"0\n", b"0\n", b"1\n"]
+    assert sorted(told) == [b"0\n", b"1\n"]
     assert len(set_aside_before(path)) == 1
 
 

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
@@ -162,6 +164,7 @@ def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
     return begun
 
 
+@pytest.mark.nightly
 def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watched) -> None:
     """At each fiftieth turn what is older than fifty turns is cut, and a summary is written of it."""
     warm, cold, folded = [], [], []
