@@ -245,7 +245,6 @@ FOUND: dict[str, Callable[[Path], None]] = {
     "a header that lets nobody write": _first_byte(18, 65),
     "a format of another time": _first_byte(47, 9),
     "a line that is no JSON": _replaced(b'"text":"> words 7 ', b'"text"}"> words 7 '),
-    "a message that is no text": _statement("UPDATE messages SET body = X'FF' WHERE turn IS NULL"),
     "a message whose body is text": _statement("UPDATE messages SET body = 'x' WHERE turn IS NULL"),
     "a name that is no text": _statement("UPDATE turns SET persona = CAST(X'FF' AS TEXT) WHERE id = 7"),
     "a number that is text": _statement("UPDATE messages SET number = 'x' WHERE id = 'm7'"),
