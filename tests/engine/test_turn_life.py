@@ -47,7 +47,9 @@ class Watched(SqliteStore):
         await super().plan(turn, commands, *given, **more)
         self.told.append(("planned", *(each.number for each in commands)))
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *given: Any, **more: Any) -> None:
+    async def intend(
+        self, turn: int, sequence: int, kind: str, payload: str, *given: Any, **more: Any
+    ) -> None:
         await super().intend(turn, sequence, kind, payload, *given, **more)
         self.told.append(payload)
 
