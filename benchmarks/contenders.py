@@ -4,26 +4,22 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
 from pixi.core.channel import Channel
-from pixi.core.conversation import Bounds
-from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
-from pixi.core.language import Planned
-from pixi.core.llm import Line, Usage
+from pixi.core.events import Failed, TurnEnded, TurnEvent
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Limits, UsageEntry
+from pixi.core.spending import Limits
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
-from pixi.store.framing import Framing
 from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
@@ -210,14 +206,12 @@ class Forgetful(SqliteStore):
         generation: int,
         persona: str,
         message_ids: tuple[str, ...],
-        *,
-        model: str = "",
-        revision: int | None = None,
-        lease: int,
+        *given: Any,
+        **named: Any,
     ) -> Begun:
         return Begun(1, message_ids)
 
-    def plan(self, turn: int, commands: Sequence[Planned], *, lease: int | None = None) -> Awaitable[None]:
+    def plan(self, *given: Any, **named: Any) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
 
@@ -237,18 +231,7 @@ class Forgetful(SqliteStore):
         """Not recorded."""
         return _at_once()
 
-    def intend(
-        self,
-        turn: int,
-        sequence: int,
-        kind: str,
-        payload: str,
-        *,
-        target: int = 0,
-        command: int | None = None,
-        outcome: Outcome | None = None,
-        lease: int | None = None,
-    ) -> Awaitable[None]:
+    def intend(self, *given: Any, **named: Any) -> Awaitable[None]:
         """Not recorded."""
         return _at_once()
 
@@ -264,22 +247,7 @@ class Forgetful(SqliteStore):
         """Not recorded."""
         return _at_once()
 
-    async def end_turn(
-        self,
-        turn: int,
-        lines: tuple[Line, ...],
-        finish: Finish,
-        steps: int,
-        usage: Usage,
-        *,
-        cost: float | None = None,
-        model: str | None = None,
-        spent: Sequence[UsageEntry] = (),
-        window: Bounds | None = None,
-        again: Sequence[str] = (),
-        framing: Framing | None = None,
-        lease: int | None = None,
-    ) -> bool:
+    async def end_turn(self, *given: Any, **named: Any) -> bool:
         return True
 
 

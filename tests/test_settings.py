@@ -337,10 +337,7 @@ FILE_FAULTS = [
     ),
     ('[reply]\npace = "fast"', 'it must be one of "persona", "off", "brisk", "human".'),
     ("[reply]\ngather_seconds = 61", "it must be a number from 0 to 60."),
-    (
-        "[reply]\ngather_messages = 0",
-        "reply.gather_messages is 0; it must be a whole number from 1 to 100.",
-    ),
+    ("[reply]\ngather_messages = 0", "reply.gather_messages is 0; it must be a whole number from 1 to 100."),
     ("[reply]\ngather_messages = 2.5", "it must be a whole number from 1 to 100."),
     ("[reply]\nwaiting_messages = 0", "it must be a whole number from 1 to 100,000."),
     (

@@ -19,10 +19,7 @@ def read(folder: Path, text: str) -> Settings:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            '[web_search]\nengine = "searxng"',
-            r'line 2: .*engine = "searxng" needs.*add url = "http',
-        ),
+        ('[web_search]\nengine = "searxng"', r'line 2: .*engine = "searxng" needs.*add url = "http'),
         ('[web_search]\nengine = "mcp"', r'line 2: .*add tool = "SERVER.TOOL"'),
         ('[web_search]\nengine = "mcp"\ntool = "search"', r'line 3: .*write.*"SERVER.TOOL"'),
         ('[web_search]\nengine = "mcp"\ntool = "exa."', r"write the MCP server and its tool"),

@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import yaml
@@ -13,6 +13,8 @@ from yaml.reader import ReaderError
 
 from pixi.core.persona import Pace
 from pixi.core.untrusted import display_line
+
+T = TypeVar("T")
 
 
 class LintWarning(Struct, frozen=True):
@@ -221,7 +223,6 @@ class _Walk:
 
 
 _LONGEST = 32_768  # characters of front matter: it holds keys, and the YAML parser is slow
-_PACES: tuple[Pace, ...] = get_args(Pace)
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _COMMA = re.compile("[,，、،]")
@@ -258,9 +259,15 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
         ]
     faults: list[LintError] = []
     entries = _checked(read_entries(text, first_line), faults)
-    values = _Values(entries, faults)
-    read = {key: _KINDS[key][0](values, key, *_KINDS[key][1:]) for key in KEYS if key in entries}
-    written = {key: value for key, value in read.items() if value is not None}
+    written: dict[str, Any] = {}
+    for key, (read, *bounds) in _KINDS.items():
+        if key in entries:
+            try:
+                value = read(entries[key], *bounds)
+            except LintError as fault:
+                faults.append(fault)
+            else:
+                written |= {} if value is None else {key: value}
     return FrontMatter(written, {key: entry.line for key, entry in entries.items()}), faults
 
 
@@ -291,120 +298,96 @@ def _unknown(key: str) -> str:
     return f"unknown key `{display_line(key, 40)}`: {mend}"
 
 
-class _Values:
-    """The entries, each read as what its key means. What a key leaves empty counts as not written.
+# Each reads an entry as what its key means. What a key leaves empty counts as not written.
 
-    What does not fit its key is added to `faults`, and counts as not written.
-    """
 
-    def __init__(self, entries: Mapping[str, FrontMatterEntry], faults: list[LintError]) -> None:
-        self._entries = entries
-        self._faults = faults
+def _text(entry: FrontMatterEntry) -> str:
+    if entry.is_list:
+        raise LintError(entry.line, f"`{entry.key}` is one text, not a list.")
+    return entry.texts[0].strip()
 
-    def text(self, key: str) -> str:
-        """Return one text, "" where there is none."""
-        entry = self._entries.get(key)
-        if entry is None:
-            return ""
-        if entry.is_list:
-            self._faults.append(LintError(entry.line, f"`{key}` is one text, not a list."))
-            return ""
-        return entry.texts[0].strip()
 
-    def title(self, key: str, longest: int) -> str:
-        """Return one text that fits on a line."""
-        text = " ".join(self.text(key).split())
-        if len(text) > longest:
-            line = self._entries[key].line
-            self._faults.append(
-                LintError(line, f"`{key}` has {len(text)} characters: {longest} is the most.")
-            )
-        return text
+def _title(entry: FrontMatterEntry, longest: int) -> str:
+    """Return one text that fits on a line."""
+    text = " ".join(_text(entry).split())
+    if len(text) > longest:
+        raise LintError(entry.line, f"`{entry.key}` has {len(text)} characters: {longest} is the most.")
+    return text
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts; one text alone is a list of one."""
-        entry = self._entries.get(key)
-        stripped = [text.strip() for text in entry.texts] if entry else []
-        return tuple(text for text in stripped if text)
 
-    def words(self, key: str) -> tuple[str, ...] | None:
-        """A list of names; `cats, pancakes` without quotes is two of them. None where nothing is written."""
-        entry = self._entries.get(key)
-        if entry is None or (not entry.is_list and not entry.texts[0].strip()):
-            return None
-        split = not entry.is_list and not entry.quoted
-        parts = _COMMA.split(entry.texts[0]) if split else entry.texts
-        words = (" ".join(part.split()) for part in parts)
-        return tuple(dict.fromkeys(word for word in words if word))
+def _texts(entry: FrontMatterEntry) -> tuple[str, ...]:
+    """Return a list of texts; one text alone is a list of one."""
+    return tuple(filter(None, (text.strip() for text in entry.texts)))
 
-    def commands(self, key: str) -> tuple[str, ...] | None:
-        """Return a list of names as commands have them."""
-        words = self.words(key)
-        for word in words or ():
-            if not _COMMAND.fullmatch(word):
-                line = self._entries[key].line
-                text = f"`{key}` holds names such as `send`, not `{display_line(word, 40)}`."
-                self._faults.append(LintError(line, text))
-        return words
 
-    def switch(self, key: str) -> bool | None:
-        """Yes or no."""
-        written = self.text(key)
-        if written.lower() in _SWITCH:
-            return _SWITCH[written.lower()]
-        self._wrong(key, written, "`yes` or `no`")
+def _words(entry: FrontMatterEntry) -> tuple[str, ...] | None:
+    """A list of names; `cats, pancakes` without quotes is two of them. None where nothing is written."""
+    if not entry.is_list and not entry.texts[0].strip():
         return None
+    split = not entry.is_list and not entry.quoted
+    parts = _COMMA.split(entry.texts[0]) if split else entry.texts
+    return tuple(dict.fromkeys(filter(None, (" ".join(part.split()) for part in parts))))
 
-    def number(self, key: str, least: int, most: int) -> int | None:
-        """Return a whole number."""
-        written = self.text(key)
-        if _DIGITS.fullmatch(written) and least <= int(written) <= most:
-            return int(written)
-        self._wrong(key, written, f"a number from {least} to {most}")
-        return None
 
-    def pace(self, key: str) -> Pace | None:
-        """Return one of the paces."""
-        written = self.text(key)
-        for pace in _PACES:
-            if pace == written.lower():
-                return pace
-        self._wrong(key, written, " or ".join(f"`{pace}`" for pace in _PACES))
-        return None
+def _commands(entry: FrontMatterEntry) -> tuple[str, ...] | None:
+    """Return a list of names as commands have them."""
+    words = _words(entry)
+    for word in words or ():
+        if not _COMMAND.fullmatch(word):
+            text = f"`{entry.key}` holds names such as `send`, not `{display_line(word, 40)}`."
+            raise LintError(entry.line, text)
+    return words
 
-    def language(self, key: str) -> str | None:
-        """Return a BCP 47 tag."""
-        written = self.text(key)
-        if _LANGUAGE_TAG.fullmatch(written):
-            return written
-        self._wrong(key, written, "a language tag such as `en`, `fa` or `zh-CN`")
-        return None
 
-    def _wrong(self, key: str, written: str, expected: str) -> None:
-        """Note that something else is written than what is expected, unless that is nothing."""
-        if written:
-            text = f"`{key}` is {expected}, not `{display_line(written, 40)}`."
-            self._faults.append(LintError(self._entries[key].line, text))
+def _meant(entry: FrontMatterEntry, read: Callable[[str], T | None], expected: str) -> T | None:
+    """Return what one text means; None where nothing is written."""
+    written = _text(entry)
+    meant = read(written)
+    if meant is None and written:
+        raise LintError(entry.line, f"`{entry.key}` is {expected}, not `{display_line(written, 40)}`.")
+    return meant
+
+
+def _switch(entry: FrontMatterEntry) -> bool | None:
+    return _meant(entry, lambda text: _SWITCH.get(text.lower()), "`yes` or `no`")
+
+
+def _number(entry: FrontMatterEntry, least: int, most: int) -> int | None:
+    def read(text: str) -> int | None:
+        return int(text) if _DIGITS.fullmatch(text) and least <= int(text) <= most else None
+
+    return _meant(entry, read, f"a number from {least} to {most}")
+
+
+def _pace(entry: FrontMatterEntry) -> Pace | None:
+    paces: dict[str, Pace] = {pace: pace for pace in get_args(Pace)}
+    return _meant(entry, lambda text: paces.get(text.lower()), " or ".join(f"`{pace}`" for pace in paces))
+
+
+def _language(entry: FrontMatterEntry) -> str | None:
+    """Return a BCP 47 tag."""
+    tag = "a language tag such as `en`, `fa` or `zh-CN`"
+    return _meant(entry, lambda text: text if _LANGUAGE_TAG.fullmatch(text) else None, tag)
 
 
 _KINDS: Mapping[str, tuple[Any, ...]] = {
-    "name": (_Values.title, 100),
-    "about": (_Values.title, 500),
-    "avatar": (_Values.text,),
-    "summon": (_Values.words,),
-    "language": (_Values.language,),
-    "likes": (_Values.words,),
-    "databases": (_Values.words,),
-    "tools": (_Values.words,),
-    "commands": (_Values.commands,),
-    "confirm": (_Values.words,),
-    "tool_steps": (_Values.number, 0, 100),
-    "pace": (_Values.pace,),
-    "silence": (_Values.switch,),
-    "when_broken": (_Values.texts,),
-    "when_tired": (_Values.texts,),
-    "when_foreign": (_Values.texts,),
-    "in_short": (_Values.text,),
+    "name": (_title, 100),
+    "about": (_title, 500),
+    "avatar": (_text,),
+    "summon": (_words,),
+    "language": (_language,),
+    "likes": (_words,),
+    "databases": (_words,),
+    "tools": (_words,),
+    "commands": (_commands,),
+    "confirm": (_words,),
+    "tool_steps": (_number, 0, 100),
+    "pace": (_pace,),
+    "silence": (_switch,),
+    "when_broken": (_texts,),
+    "when_tired": (_texts,),
+    "when_foreign": (_texts,),
+    "in_short": (_text,),
 }
 """How each key is read, with the bounds of its value."""
 

@@ -149,28 +149,20 @@ def _built(
         sources={key: origins[key].source for key in values},
         **plain,
     )
-    if (
-        section("embedding_model")
-        and settings.embedding_model is None
-        and not faults.touch(["embedding_model"])
-    ):
-        with faults.noted("embedding_model"):
-            place = next(given.place for key, given in origins.items() if key.startswith("embedding_model."))
-            raise ConfigError(f"{place}: [embedding_model] needs a name; add it, or remove the section.")
-    if not faults.touch(["web_search", "mcp", "limits"]):
-        with faults.noted("web_search"):
-            check_search(settings, origins)
-    if not faults.touch(["http"]):
-        with faults.noted("http"):
-            check_http(settings.http, origins)
+    faults.check(["embedding_model"], lambda: _check_embedding(settings, origins))
+    faults.check(["web_search", "mcp", "limits"], lambda: check_search(settings, origins))
+    faults.check(["http"], lambda: check_http(settings.http, origins))
     priced_ones = with_prices(settings)
-    stop = origins.get("limits.month_dollars")
-    if stop is not None and not faults.touch(
-        ["model", MODELS, "helper_model", "embedding_model", "limits", sources.PRICES]
-    ):
-        with faults.noted("limits"):
-            check_prices(priced_ones, stop.place)
+    if stop := origins.get("limits.month_dollars"):
+        priced = ["limits", "model", MODELS, "helper_model", "embedding_model", sources.PRICES]
+        faults.check(priced, lambda: check_prices(priced_ones, stop.place))
     return priced_ones
+
+
+def _check_embedding(settings: Settings, origins: Mapping[str, Given]) -> None:
+    given = next((given for key, given in origins.items() if key.startswith("embedding_model.")), None)
+    if given is not None and settings.embedding_model is None:
+        raise ConfigError(f"{given.place}: [embedding_model] needs a name; add it, or remove the section.")
 
 
 def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,9 +95,14 @@ class Faults:
             self._told |= dict.fromkeys(error.faults)
             self._sections.update(sections or (_ANY,))
 
-    def touch(self, sections: Iterable[str]) -> bool:
-        """Return True if a mistake was noted that may be in one of the sections."""
-        return not self._sections.isdisjoint((_ANY, *sections))
+    def check(self, sections: Sequence[str], work: Callable[[], object]) -> None:
+        """Carry out a check, and note its mistakes in the first of these sections.
+
+        It is left out where a mistake was noted already that may be in one of them.
+        """
+        if self._sections.isdisjoint((_ANY, *sections)):
+            with self.noted(sections[0]):
+                work()
 
     def tell(self) -> None:
         """Raise `ConfigError` with all that was taken down; nothing happens where that is nothing."""

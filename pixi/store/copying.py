@@ -66,32 +66,25 @@ class StoreSide(Protocol):
     @property
     def name(self) -> str:
         """The database for people, without a password; the same one has the same name."""
-        ...
 
     @property
     def db(self) -> Connection:
         """The connection."""
-        ...
 
     def tables(self) -> dict[str, Table]:
         """Return the tables by name, without those in which the database keeps books of its own."""
-        ...
 
     def rows(self, statement: str, name: str) -> Iterator[Values]:
         """Yield the rows of a query, a few in memory at a time; `name` is that of its table."""
-        ...
 
     def last_number(self, table: Table) -> int:
         """Return the last number that was given to a row; 0 for none."""
-        ...
 
     def set_last_number(self, table: Table, number: int) -> None:
         """Have the next row get a higher number."""
-        ...
 
     def close(self) -> None:
         """Let go of the database."""
-        ...
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -292,8 +285,7 @@ def _keep(target: StoreSide, table: Table, batch: list[Values], at: int) -> None
 
     def keep() -> None:
         ours = db.execute(
-            f"UPDATE {COPYING} SET done = ? WHERE name = ? AND done = ?",
-            (at + len(batch), table.name, at),
+            f"UPDATE {COPYING} SET done = ? WHERE name = ? AND done = ?", (at + len(batch), table.name, at)
         )
         if ours.rowcount != 1:
             raise StoreError(f"Another process copies into {target.name}: let that one finish.")

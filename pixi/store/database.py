@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from pixi.core.errors import ConfigError, StoreError
@@ -22,19 +23,15 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int:
         """Return how many rows were changed."""
-        ...
 
     def fetchone(self) -> Any:
         """Return the next row; None after the last."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return all rows that are left."""
-        ...
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows that are left."""
-        ...
 
 
 class Database(Protocol):
@@ -45,11 +42,9 @@ class Database(Protocol):
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
         """Carry out a statement."""
-        ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
         """Carry out a statement for each row of values."""
-        ...
 
 
 class Connection(Database, Protocol):
@@ -58,28 +53,22 @@ class Connection(Database, Protocol):
     @property
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the exceptions that its statements raise."""
-        ...
 
     @property
     def owner(self) -> int:
         """Return the number under which this store owns conversations; 0: none yet, see `become_owner`."""
-        ...
 
     def as_kept(self, text: str) -> str:
         """Return a text as this database gives it back."""
-        ...
 
     def become_owner(self) -> None:
         """Take a number, and the lock under it, where there is none yet. In no transaction."""
-        ...
 
     def signal(self, text: str) -> None:
         """Tell the processes that listen, once the transaction is committed. A file tells nobody."""
-        ...
 
     def is_alive(self, owner: int) -> bool:
         """Return True if the owner of that number lives, without waiting."""
-        ...
 
     def transact(self, work: Callable[[], T], *, writes: bool, within: Sequence[Within] = (None,)) -> T:
         """Carry out work in one transaction: all of it is kept, or nothing.
@@ -90,19 +79,15 @@ class Connection(Database, Protocol):
         Work may be carried out again where nothing of it was kept, because the database was lost meanwhile
         or two processes waited for each other.
         """
-        ...
 
     def complaint(self, error: Exception) -> StoreError:
         """Return the error of a call, in the operator's words."""
-        ...
 
     def stops_all(self, error: Exception) -> bool:
         """Return True if the error would meet any other work as well, after as long a wait."""
-        ...
 
     def sweep(self) -> None:
         """Clear what was deleted from the disk too, as far as that can be done. In no transaction."""
-        ...
 
     def check(self) -> None:
         """Read through the whole store.
@@ -110,11 +95,9 @@ class Connection(Database, Protocol):
         Raises:
             StoreError: it is damaged.
         """
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...
 
 
 @contextmanager
@@ -181,6 +164,16 @@ def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:
 def marks(rows: int, columns: int) -> str:
     """Return the places of so many rows of values in a statement."""
     return ", ".join([f"({', '.join('?' * columns)})"] * rows)
+
+
+def execute_values(
+    db: Database, statement: str, rows: Iterable[Sequence[Any]]
+) -> list[tuple[list[Sequence[Any]], Cursor]]:
+    """Carry out a statement with `VALUES {}`; return each portion of the rows with its result."""
+    return [
+        (portion, db.execute(statement.format(marks(len(portion), len(portion[0]))), [*chain(*portion)]))
+        for portion in portions(list(rows))
+    ]
 
 
 def select_many(db: Database, statement: str, keys: Iterable[object]) -> Iterator[Any]:

@@ -1,26 +1,16 @@
 """The store: recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
-from pixi.core.conversation import Bounds
-from pixi.core.events import Finish
-from pixi.core.language import Planned
-from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
-from pixi.core.spending import Part, UsageEntry
 from pixi.store.database import Connection, Within
-from pixi.store.framing import Framing
 from pixi.store.kept import (
-    Begun,
-    Circle,
     CommandOutcome,
-    Deed,
     KeyedRequest,
     Mark,
     Outcome,
-    Quota,
     SavedConversation,
     Talk,
 )
@@ -60,17 +50,44 @@ def _reads(work: Operation[P, T], *, of_first: bool = False, within: Within = No
     return _method(work, of_first=of_first, within=within, writes=False)
 
 
-def _writes(work: Operation[P, T], *, of_first: bool = False) -> Method[P, T]:
-    """Make a method that carries out statements in one transaction; see `_reads`."""
-    return _method(work, of_first=of_first, within=None, writes=True)
+def _writes(work: Operation[P, T], *, of_first: bool = False, sweeps: bool = False) -> Method[P, T]:
+    """Make a method that carries out statements in one transaction; see `_reads`.
+
+    `sweeps`: they delete words, and are done with that unless they give True.
+    """
+    return _method(work, of_first=of_first, within=None, writes=True, sweeps=sweeps)
 
 
-def _method(work: Operation[P, T], *, of_first: bool, within: Within, writes: bool) -> Method[P, T]:
+def _method(
+    work: Operation[P, T], *, of_first: bool, within: Within, writes: bool, sweeps: bool = False
+) -> Method[P, T]:
     @wraps(work)
     async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
         touched = (str(args[0]),) if of_first else within
-        return await store._writer.ask(lambda db: work(db, *args, **named), writes=writes, within=touched)
+        asked = store._writer.ask(lambda db: work(db, *args, **named), writes=writes, within=touched)
+        return await (store._swept(asked) if sweeps else asked)
 
+    return method
+
+
+def _records(
+    together: Callable[[Connection, list[Any]], Sequence[T]],
+    kind: Callable[P, object],
+    order: int,
+    *,
+    sweeps: bool = False,
+) -> Callable[Concatenate["Store", P], Awaitable[T]]:
+    """Make a method that writes a row, given its values, in one go with others; see `Row`.
+
+    It goes by the conversation or the turn that is the first of them.
+    """
+
+    def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
+        row = Row(together, kind(*args, **named), order)
+        asked = store._writer.ask(row, within=(cast(str | int, args[0]),))
+        return store._swept(asked) if sweeps else asked
+
+    method.__doc__ = kind.__doc__
     return method
 
 
@@ -107,23 +124,7 @@ class Store:
     revise = _writes(inbox.revise, of_first=True)
     withdraw = _writes(inbox.withdraw, of_first=True)
 
-    async def only_hear(
-        self, conversation: str, message_ids: Iterable[str], *, lease: int | None = None
-    ) -> None:
-        """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them.
-
-        `StoreOutdated`, and nothing is marked, if the conversation is not owned by that lease any more; None:
-        whoever asks need not own it.
-        """
-        ids = tuple(message_ids)
-
-        def hear(db: Connection) -> None:
-            if lease is not None:
-                leases.check_lease(db, conversation, lease)
-            inbox.only_hear(db, conversation, ids)
-
-        await self._writer.ask(hear, within=(conversation,))
-
+    only_hear = _writes(inbox.only_hear, of_first=True)
     message_id = _reads(inbox.message_id, of_first=True)
     unanswered = _reads(inbox.unanswered, within=())
 
@@ -134,9 +135,7 @@ class Store:
         """
         return self._read(lambda db: journal.load(db, conversation, context_tokens), within=(conversation,))
 
-    async def waiting(self, conversation: str) -> tuple[Message, ...]:
-        """Return the messages of a conversation that no turn has, oldest first."""
-        return await self._read(lambda db: journal.waiting(db, conversation), within=(conversation,))
+    waiting = _reads(journal.waiting, of_first=True)
 
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.
@@ -169,34 +168,8 @@ class Store:
     release = _writes(leases.release, of_first=True)
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 
-    async def begin_turn(
-        self,
-        conversation: str,
-        generation: int,
-        persona: str,
-        message_ids: tuple[str, ...],
-        *,
-        model: str = "",
-        revision: int | None = None,
-        lease: int,
-    ) -> Begun:
-        """Record that a turn answers these messages, which wait no longer; return the turn's id.
-
-        Messages that are not waiting are left out: they never came, or a turn has them already.
-
-        `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
-        conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
-        the caller holds of it is to be read again.
-        """
-        beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
-        return await self._writer.ask(Row(journal.begin_turns, beginning, 1), within=(conversation,))
-
-    def plan(self, turn: int, commands: Sequence[Planned], *, lease: int | None = None) -> Awaitable[None]:
-        """Record commands that closed, before they are performed or wait. A number is recorded once.
-
-        They are forgotten when the turn ends. `StoreOutdated` as `intend`.
-        """
-        return self._writer.ask(Row(record, Plan(turn, tuple(commands), lease), 2), within=(turn,))
+    begin_turn = _records(journal.begin_turns, Beginning, 1)
+    plan = _records(record, Plan, 2)
 
     def command_ended(
         self,
@@ -221,26 +194,7 @@ class Store:
         """
         return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark, lease), within=(turn,))
 
-    def intend(
-        self,
-        turn: int,
-        sequence: int,
-        kind: str,
-        payload: str,
-        *,
-        target: int = 0,
-        command: int | None = None,
-        outcome: Outcome | None = None,
-        lease: int | None = None,
-    ) -> Awaitable[None]:
-        """Record an act before it is performed. A key (turn, sequence) is recorded once.
-
-        `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
-        `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
-        conversation by now, or owned it meanwhile.
-        """
-        intent = Intent(turn, sequence, kind, payload, target, command, outcome, lease)
-        return self._writer.ask(Row(record, intent, 2), within=(turn,))
+    intend = _records(record, Intent, 2)
 
     def settle(
         self,
@@ -259,68 +213,11 @@ class Store:
         settlement = Settlement(turn, sequence, outcome, platform_id)
         return self._writer.ask(Row(record, settlement, 2), later=later, within=(turn,))
 
-    async def end_turn(
-        self,
-        turn: int,
-        lines: tuple[Line, ...],
-        finish: Finish,
-        steps: int,
-        usage: Usage,
-        *,
-        cost: float | None = None,
-        model: str | None = None,
-        spent: Sequence[UsageEntry] = (),
-        window: Bounds | None = None,
-        again: Sequence[str] = (),
-        framing: Framing | None = None,
-        lease: int | None = None,
-    ) -> bool:
-        """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
-
-        False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
-        store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is
-        entered all the same.
-        `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept
-        beside the lines.
-
-        Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
-        waiting, in their old places. It does not, and answers False, where an act of the turn may have been
-        seen. `again` are ids of messages that its lines hold and that it left unanswered: they come due
-        again, in their old places, if they had not before.
-        """
-        ending = Ending(
-            turn,
-            lines,
-            finish,
-            steps,
-            usage,
-            cost,
-            model,
-            tuple(spent),
-            window,
-            tuple(again),
-            framing,
-            lease,
-        )
-        recorded = await self._writer.ask(Row(journal.end_turns, ending, 3), within=(turn,))
-        if not recorded:  # acts were recorded after everything was forgotten
-            await self._sweep()
-        return recorded
-
+    end_turn = _records(journal.end_turns, Ending, 3, sweeps=True)
     begin_fold = _writes(windows.begin_fold)
     end_fold = _writes(windows.end_fold)
 
-    async def reset(self, conversation: str) -> int:
-        """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out;
-        return the new generation.
-
-        Ids of messages are remembered, so that one which arrives again is still the same. A turn under
-        way can settle its acts and end, without effect.
-        """
-        generation = await self._writer.ask(lambda db: journal.reset(db, conversation))
-        await self._sweep()
-        return generation
-
+    reset = _writes(journal.reset, sweeps=True)
     rewind = _writes(branch_rows.rewind)
     branches = _reads(branch_rows.of)
     alternatives = _reads(history.alternatives)
@@ -344,24 +241,12 @@ class Store:
             db.signal(f"forgot {person}")
             return forgetting.forget(db, person)
 
-        changed = await self._writer.ask(forget)
-        await self._sweep()
-        return changed
+        return await self._swept(self._writer.ask(forget))
 
     forgotten = _reads(leases.forgotten_since, within=())
     people = _reads(personal_data.known)
 
-    async def forget_old(self, before: float) -> bool:
-        """Forget what was said before a time (seconds since the epoch), a portion of it at once.
-
-        Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, files,
-        and what tools were given and for whom. That there was a message, and its id, stays; so do memories,
-        and sums of what was used. False: nothing is left of that time.
-        """
-        more = await self._writer.ask(lambda db: forgetting.forget_old(db, before))
-        if not more:
-            await self._sweep()
-        return more
+    forget_old = _writes(forgetting.forget_old, sweeps=True)
 
     async def export(self, person: str) -> dict[str, Any]:
         """Return all that is kept of a person, as plain data: messages with the answers to them, talks,
@@ -382,46 +267,14 @@ class Store:
     last_asked = _reads(history.last_asked)
     tally = _reads(history.tally)
 
-    async def audit_begin(
-        self, deed: Deed, *, spent: Sequence[UsageEntry] = (), quota: Quota | None = None
-    ) -> int:
-        """Record what a tool is about to do, and enter what that uses; return the number for `audit_end`.
-
-        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that
-        is known, where `quota` wants it once, it gives the number that it has.
-        `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
-        conversation by now.
-        """
-
-        def begin(db: Connection) -> int:
-            if quota is not None and quota.once:
-                again = audit_rows.known(db, deed, quota.seconds)
-                if again is not None:
-                    return again
-            if quota is not None:
-                audit_rows.check_quota(db, deed.person, quota)
-            usage_rows.spend(db, spent)
-            return audit_rows.begin(db, deed)
-
-        return await self._writer.ask(begin)
-
+    audit_begin = _writes(audit_rows.begin)
     audit_end = _writes(audit_rows.end)
     audit = _reads(audit_rows.latest)
 
-    async def spend(self, spent: Iterable[UsageEntry]) -> None:
-        """Record what was used. In a turn that `forget` overtook, it counts for no person."""
-        entries = tuple(spent)
-        await self._writer.ask(lambda db: usage_rows.spend(db, entries))
-
+    spend = _writes(usage_rows.spend)
     used = _reads(usage_rows.used, within=())
 
-    async def usage(self, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
-        """Add up what was used from one day to another, both included, by these parts and in their order.
-
-        Without any part it is one sum.
-        """
-        return await self._read(lambda db: usage_rows.usage(db, first, last, by), within=())
-
+    usage = _reads(usage_rows.usage, within=())
     notice = _writes(usage_rows.notice)
 
     def keep_talk(self, talk: Talk, request: KeyedRequest | None = None) -> Awaitable[KeyedRequest | None]:
@@ -437,21 +290,13 @@ class Store:
     talks = _reads(http.talks)
     talk = _reads(http.talk)
 
-    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
-        """Return who takes part in each of these conversations, by address."""
-        wanted = tuple(conversations)
-        return await self._read(lambda db: http.circles(db, wanted))
-
+    circles = _reads(http.circles)
     list_talks = _reads(listing.talks)
     listed_talk = _reads(listing.talk)
     find_words = _reads(listing.find_words)
     list_people = _reads(listing.people)
 
-    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
-        """Return the name under which each of these people wrote last; "" where none is known."""
-        wanted = tuple(people)
-        return await self._read(lambda db: listing.names_of(db, wanted))
-
+    names_of = _reads(listing.names_of)
     list_memories = _reads(listing.facts)
     usage_by_persona = _reads(listing.by_persona)
     add_file = _writes(http.add_file)
@@ -459,11 +304,7 @@ class Store:
     file_bytes = _reads(http.file_bytes)
     drop_file = _writes(http.drop_file)
 
-    async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
-        """Return those of these ids of which there is a file."""
-        wanted = tuple(ids)
-        return await self._read(lambda db: http.files_among(db, wanted))
-
+    files_among = _reads(http.files_among)
     add_key = _writes(http.add_key)
     keys = _reads(http.keys)
     key_of = _reads(http.key_of, within=())
@@ -481,24 +322,9 @@ class Store:
     memories = _reads(memory_rows.memories, within=())
     memories_of_guild = _reads(memory_rows.memories_of_guild, within=())
 
-    async def count_uses(self, ids: Iterable[int]) -> None:
-        """Note that these memories came back."""
-        numbers = tuple(ids)
-        await self._writer.ask(lambda db: memory_rows.count_uses(db, numbers))
-
-    async def drop_memories(self, ids: Iterable[int]) -> None:
-        """Forget these memories."""
-        numbers = tuple(ids)
-        await self._writer.ask(lambda db: memory_rows.drop(db, numbers))
-        await self._sweep()
-
-    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
-        """Note that the answer to a message tells of memories of people who did not write it.
-
-        When one of them is forgotten, that answer is.
-        """
-        persons = tuple(people)
-        await self._writer.ask(lambda db: memory_rows.shown(db, conversation, message_id, persons))
+    count_uses = _writes(memory_rows.count_uses)
+    drop_memories = _writes(memory_rows.drop, sweeps=True)
+    memories_shown = _writes(memory_rows.shown)
 
     async def open_tables(self, tables: Tables) -> None:
         """Open the tables of an addon, made or brought to their present version.
@@ -536,6 +362,13 @@ class Store:
 
     def _read(self, work: Callable[[Connection], T], within: Within = None) -> Awaitable[T]:
         return self._writer.ask(work, writes=False, within=within)
+
+    async def _swept(self, asked: Awaitable[T]) -> T:
+        """Wait for a call that deletes words, and sweep after it unless it gives True."""
+        done = await asked
+        if done is not True:
+            await self._sweep()
+        return done
 
     async def _sweep(self) -> None:
         """Clear what was deleted from the disk too."""

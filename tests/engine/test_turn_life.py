@@ -42,13 +42,15 @@ class Watched(SqliteStore):
     told: list[Any]
     plans: asyncio.Event
 
-    async def plan(self, turn: int, commands: Any, **more: Any) -> None:
+    async def plan(self, turn: int, commands: Any, *given: Any, **more: Any) -> None:
         await self.plans.wait()
-        await super().plan(turn, commands, **more)
+        await super().plan(turn, commands, *given, **more)
         self.told.append(("planned", *(each.number for each in commands)))
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, **more: Any) -> None:
-        await super().intend(turn, sequence, kind, payload, **more)
+    async def intend(
+        self, turn: int, sequence: int, kind: str, payload: str, *given: Any, **more: Any
+    ) -> None:
+        await super().intend(turn, sequence, kind, payload, *given, **more)
         self.told.append(payload)
 
     async def command_ended(self, turn: int, number: int, outcome: Any, **more: Any) -> None:
@@ -206,8 +208,8 @@ async def test_the_next_act_goes_on_record_behind_an_outcome_without_waiting_and
             await self.plans.wait()
             await super().settle(*given, **more)
 
-        async def plan(self, turn: int, commands: Any, **more: Any) -> None:
-            await SqliteStore.plan(self, turn, commands, **more)
+        async def plan(self, turn: int, commands: Any, *given: Any, **more: Any) -> None:
+            await SqliteStore.plan(self, turn, commands, *given, **more)
 
     store = await Slow.watching(plans=False)
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store) as here:

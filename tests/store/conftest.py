@@ -16,10 +16,20 @@ from pixi.store.store import Store
 from tests.servers.postgres import Postgres
 
 
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file with all tables, in which nothing is kept: to make them takes longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "pixi.db"
+    schema.connect(path).close()
+    return path.read_bytes()
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.nightly)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, tmp_path: Path, empty: bytes) -> Iterator[str]:
     """Where nothing is kept yet."""
     if request.param != "postgres":
+        if request.param == "sqlite":
+            (tmp_path / "pixi.db").write_bytes(empty)
         yield f"sqlite:///{tmp_path}/pixi.db" if request.param == "sqlite" else ":memory:"
         return
     server: Postgres = request.getfixturevalue("postgres")

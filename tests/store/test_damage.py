@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import random
+import re
 import sqlite3
 import stat
 import sys
@@ -84,7 +85,9 @@ def harmed(path: Path, pages: list[int]) -> bytes:
 
 def pages_of(path: Path, table: str) -> list[int]:
     with closing(sqlite3.connect(path)) as db:
-        found = db.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (table,))
+        found = db.execute(
+            "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path", (table,)
+        )
         return [page - 1 for (page,) in found]
 
 
@@ -92,6 +95,24 @@ async def reopened(path: Path) -> tuple[SqliteStore, list[str]]:
     told: list[str] = []
     store = await SqliteStore.open(path, told.append)
     return store, told
+
+
+async def test_no_row_is_lost_that_can_be_read(path: Path) -> None:
+    await filled(path)
+    pages = pages_of(path, "messages")
+    lost = [pages[2], pages[5], pages[6], pages[-1]]
+    whole = path.read_bytes()
+    gone = {
+        number.decode()
+        for page in lost
+        for number in re.findall(rb"words (\d+) x", whole[page * PAGE : (page + 1) * PAGE])
+    }
+    harmed(path, lost)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        carry_over(path, new)
+        kept = {name for (name,) in new.execute("SELECT id FROM messages WHERE body IS NOT NULL")}
+    assert 10 < len(gone) < 50
+    assert {f"m{number}" for number in range(120)} - kept == {f"m{number}" for number in gone}
 
 
 async def test_what_can_be_read_is_carried_over(tmp_path: Path) -> None:
@@ -131,7 +152,7 @@ def _root(path: Path, table: str) -> int:
     return int(page) - 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 async def test_wherever_it_is_harmed_the_talk_goes_on_and_nothing_is_answered_twice(
     path: Path, seed: int
 ) -> None:
@@ -203,7 +224,6 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from pixi.core.message import Author, Message
-from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():
@@ -218,14 +238,8 @@ asyncio.run(main())
 
 async def test_a_file_that_was_not_closed_is_looked_at(path: Path) -> None:
     await filled(path, 10)
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
-    assert await killed.wait() == 9
-    store, told = await reopened(path)
-    assert told == [], "a crash alone is no damage"
-    await store.close()
-
     root = _root(path, "turns")
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED.replace("k{", "l{"), str(path))
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
     assert await killed.wait() == 9
     assert path.with_name("pixi.db-wal").stat().st_size, "or it would not be looked at"
     harmed(path, [root])
@@ -286,7 +300,6 @@ async def test_a_file_that_another_process_has_open_is_left_alone(
 OPENER = """
 import asyncio, sys
 from pathlib import Path
-from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():
@@ -309,7 +322,7 @@ async def test_of_several_that_start_at_once_one_sets_it_aside(path: Path) -> No
     pipe = asyncio.subprocess.PIPE
     openers = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", OPENER, str(path), stdin=pipe, stdout=pipe)
-        for _ in range(3)
+        for _ in range(2)
     ]
     for opener in openers:
         assert opener.stdin
@@ -317,7 +330,7 @@ async def test_of_several_that_start_at_once_one_sets_it_aside(path: Path) -> No
     told = [await opener.stdout.readline() for opener in openers if opener.stdout]
     for opener in openers:
         await opener.communicate(b"\n")
-    assert sorted(told) == [b"0\n", b"0\n", b"1\n"]
+    assert sorted(told) == [b"0\n", b"1\n"]
     assert len(set_aside_before(path)) == 1
 
 
@@ -406,7 +419,7 @@ async def test_a_file_that_is_locked_while_it_is_looked_at_is_told_of(
             connection.execute("BEGIN IMMEDIATE")
         return True
 
-    monkeypatch.setattr(damage, "is_readable", refused)
+    monkeypatch.setattr(damage, "is_whole", refused)
     await filled(path, 5)
     suspect(path)
     with pytest.raises(ConfigError, match="another program kept it locked"):

@@ -52,9 +52,7 @@ async def waiting(store: Store, room: str = ROOM) -> list[str]:
 # Numbers.
 
 
-async def test_messages_are_numbered_in_the_order_they_came_each_conversation_by_itself(
-    store: Store,
-) -> None:
+async def test_messages_are_numbered_in_the_order_they_came_each_conversation_by_itself(store: Store) -> None:
     assert [(await received(store, message(name))).number for name in ("9", "3", "5")] == [1, 2, 3]
     assert (await received(store, message("9", room="discord:1:8:pixi"))).number == 1
     assert await store.receive(message("3")) is None

@@ -6,16 +6,7 @@ from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ApiKey, ChannelConfig, KeyedRequest, SentFile, Talk
-from pixi.store.statements import (
-    branches,
-    forgetting,
-    history,
-    http,
-    inbox,
-    journal,
-    leases,
-    personal_data,
-)
+from pixi.store.statements import branches, forgetting, history, http, inbox, journal, leases, personal_data
 from tests.begun import begun_in
 from tests.store.conftest import Watched
 
@@ -114,9 +105,7 @@ def test_a_message_finds_its_number_by_one_look(db: Watched) -> None:
     assert db.steps(lambda: receive(3_000)) <= few + 5
 
 
-def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_ones(
-    db: Watched,
-) -> None:
+def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_ones(db: Watched) -> None:
     for count in range(1_000):
         room = f"discord:1:{count}:pixi"
         inbox.receive(db, [Message("1", room, Author("1", "mo"), "x", 1.0)])

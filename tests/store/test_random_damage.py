@@ -31,11 +31,11 @@ MOST_STEPS = 2_000_000
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A store with a talk of 60 turns."""
+    """A store with a talk of 40 turns."""
     import asyncio
 
     path = tmp_path_factory.mktemp("whole") / "pixi.db"
-    asyncio.run(filled(path, 60))
+    asyncio.run(filled(path, 40))
     return path.read_bytes()
 
 
@@ -244,15 +244,18 @@ FOUND: dict[str, Callable[[Path], None]] = {
     "a version that no Pixi has": _first_byte(60, 1),
     "a header that lets nobody write": _first_byte(18, 65),
     "a format of another time": _first_byte(47, 9),
-    "a line that is no text": _replaced(b"> words 7 ", b"> words \xff "),
     "a line that is no JSON": _replaced(b'"text":"> words 7 ', b'"text"}"> words 7 '),
-    "a message that is no text": _statement("UPDATE messages SET body = X'FF' WHERE turn IS NULL"),
     "a message whose body is text": _statement("UPDATE messages SET body = 'x' WHERE turn IS NULL"),
     "a name that is no text": _statement("UPDATE turns SET persona = CAST(X'FF' AS TEXT) WHERE id = 7"),
     "a number that is text": _statement("UPDATE messages SET number = 'x' WHERE id = 'm7'"),
+    "a picture that is text": _statement("UPDATE pictures SET data = 'x' WHERE rowid = 1"),
+}
+
+
+HARMLESS: dict[str, Callable[[Path], None]] = {
+    "a line that is no text": _replaced(b"> words 7 ", b"> words \xff "),
     "an act that is no text": _statement("UPDATE effects SET payload = X'FF' WHERE turn = 7"),
     "a picture that is missing": _statement("DELETE FROM pictures WHERE rowid = 1"),
-    "a picture that is text": _statement("UPDATE pictures SET data = 'x' WHERE rowid = 1"),
 }
 
 
@@ -263,19 +266,27 @@ async def test_damage_that_was_found(path: Path, whole: bytes, harm: str, steps:
     FOUND[harm](path)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         lines = carry_over(path, new).get("lines", 0)
-    assert lines > 200 or harm in ("no first page", "a format of another time")
+    assert lines > 120 or harm in ("no first page", "a format of another time")
     assert await lives(path) == "set aside"
     assert steps.taken < MOST_STEPS
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("harm", HARMLESS)
+async def test_damage_that_stands_in_the_way_of_nothing(path: Path, whole: bytes, harm: str) -> None:
+    path.write_bytes(whole)
+    HARMLESS[harm](path)
+    suspect(path)
+    assert await lives(path) == "opened"
+
+
+@pytest.mark.parametrize("seed", range(6))
 async def test_some_damage(tmp_path: Path, whole: bytes, seed: int, steps: Steps) -> None:
     await outlived(tmp_path, whole, seed, steps)
 
 
 @pytest.mark.nightly
-async def test_any_damage(tmp_path: Path, whole: bytes, seed: int, steps: Steps) -> None:
-    ends = Counter([await outlived(tmp_path, whole, seed + more, steps) for more in range(FILES)])
+async def test_more_damage(tmp_path: Path, whole: bytes, steps: Steps) -> None:
+    ends = Counter([await outlived(tmp_path, whole, 100 + seed, steps) for seed in range(FILES)])
     assert ends["refused"] < 5, ends
     assert min(ends["opened"], ends["set aside"]) > FILES // 20, ends
 

@@ -46,37 +46,6 @@ async def test_a_later_version(path: Path) -> None:
     assert f"written by a later Pixi (version 99 of the tables, this one knows {known})" in told
 
 
-async def test_a_damaged_file(path: Path) -> None:
-    await (await SqliteStore.open(path)).close()
-    with closing(sqlite3.connect(path)) as db:
-        pages = [page for (page,) in db.execute("SELECT rootpage FROM sqlite_master WHERE rootpage > 0")]
-    with path.open("r+b") as file:  # all that is in the tables; what tables there are is still known
-        for page in pages:
-            file.seek((page - 1) * 4096)
-            file.write(b"\xff" * 4096)
-    damaged = path.read_bytes()
-    store = await SqliteStore.open(path)
-    with pytest.raises(StoreError, match="it is damaged and was left as it is"):
-        await store.receive(MESSAGE)
-    await store.close()
-    assert path.read_bytes() == damaged
-
-
-async def test_a_check_finds_damage_deep_in_the_file(path: Path) -> None:
-    store = await SqliteStore.open(path)
-    for number in range(300):
-        await store.receive(Message(str(number), "room", Author("1", "mo"), "x" * 500, 0.0))
-    await store.check()
-    await store.close()
-    whole = path.read_bytes()
-    middle = len(whole) // 2 // 4096 * 4096
-    path.write_bytes(whole[:middle] + b"\xff" * 4096 + whole[middle + 4096 :])
-    store = await SqliteStore.open(path)
-    with pytest.raises(StoreError, match="is damaged"):
-        await store.check()
-    await store.close()
-
-
 async def test_places_that_hold_no_file(tmp_path: Path) -> None:
     assert f"there is no folder {tmp_path / 'gone'}; make it" in await refusal(tmp_path / "gone" / "pixi.db")
     assert "is a folder; name a file" in await refusal(tmp_path)

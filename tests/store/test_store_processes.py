@@ -4,6 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -62,7 +63,8 @@ async def test_a_kill_between_intent_and_outcome_shows(url: str) -> None:
     )
 
 
-async def test_processes_share_a_database_that_all_of_them_make(url: str) -> None:
+async def test_processes_share_a_database_that_all_of_them_make(url: str, tmp_path: Path) -> None:
+    (tmp_path / "pixi.db").unlink(missing_ok=True)
     writers = [
         await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, name) for name in "abc"
     ]

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.llm import AssistantLine, ToolLine, Usage, UserLine
 from pixi.core.message import Author, Image, Message
@@ -45,9 +47,7 @@ async def test_what_is_read_begins_where_the_window_does(store: Store) -> None:
     assert [turn.id for turn in (await store.load(ROOM)).turns] == turns
 
 
-async def test_who_holds_less_begins_no_earlier_and_who_holds_more_no_later(
-    store: Store,
-) -> None:
+async def test_who_holds_less_begins_no_earlier_and_who_holds_more_no_later(store: Store) -> None:
     turns = [await said(store, number) for number in range(3)]
     cut = Bounds(8_192, first_turn=turns[1], notes_from=turns[2], factor=2.0)
     await said(store, 3, window=cut)
@@ -121,9 +121,7 @@ async def test_a_summary_that_comes_after_a_later_cut_leaves_the_cut(store: Stor
     assert [turn.id for turn in missing.turns] == turns[1:3]
 
 
-async def test_a_reset_leaves_no_window_and_no_summary_also_of_one_being_written(
-    store: Store,
-) -> None:
+async def test_a_reset_leaves_no_window_and_no_summary_also_of_one_being_written(store: Store) -> None:
     turns = [await said(store, number) for number in range(3)]
     fold = await store.begin_fold(ROOM, 0, turns[2])
     assert fold is not None
@@ -166,6 +164,7 @@ def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
     return begun
 
 
+@pytest.mark.nightly
 def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watched) -> None:
     """At each fiftieth turn what is older than fifty turns is cut, and a summary is written of it."""
     warm, cold, folded = [], [], []

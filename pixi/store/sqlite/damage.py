@@ -5,8 +5,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from pixi.core.errors import ConfigError, Reporter
 from pixi.store.database import on_error
 from pixi.store.layout import latest_version, names_in
 from pixi.store.sqlite import faults, schema
-from pixi.store.sqlite.faults import Damaged, opening_error
-from pixi.store.sqlite.salvage import carry_over, is_readable
-from pixi.store.sqlite.schema import APPLICATION, connect, tables_of
+from pixi.store.sqlite.faults import Damaged, is_suspicious, opening_error
+from pixi.store.sqlite.salvage import carry_over, is_whole
+from pixi.store.sqlite.schema import APPLICATION, connect
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
@@ -103,13 +103,12 @@ def _looked_at(path: Path) -> sqlite3.Connection:
     try:
         with on_error(connection.close):
             if met:
-                whole = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-                whole = whole and is_readable(connection) and _is_writable(connection)
-            else:
-                whole = not crashed or _seems_whole(connection, LOOK_SECONDS)
-            if not whole:
+                connection.execute("DELETE FROM owners WHERE 0")  # which the header may forbid
+            if not (is_whole(connection) if met else not crashed or _seems_whole(connection)):
                 raise Damaged(f"The store {path} is damaged.")
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        if met and is_suspicious(error):
+            raise Damaged(f"The store {path} is damaged.") from None
         raise opening_error(error, str(path)) from None
     _beside(path, "-suspect").unlink(missing_ok=True)
     return connection
@@ -123,33 +122,15 @@ def _has_log(path: Path) -> bool:
         return False
 
 
-def _is_writable(connection: sqlite3.Connection) -> bool:
-    """Return True if the header lets anybody write; the permissions of the file do.
-
-    What a table refers to is looked up where it is written to, and only there.
-    """
-    try:
-        for table in tables_of(connection):
-            connection.execute(f"DELETE FROM {table} WHERE 0")
-            connection.execute(f"INSERT INTO {table} SELECT * FROM {table} WHERE 0")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY:
-            return False
-        raise
-    return True
-
-
-def _seems_whole(connection: sqlite3.Connection, seconds: float) -> bool:
-    """Return True if no damage is found in that time, though not all may have been seen."""
+def _seems_whole(connection: sqlite3.Connection) -> bool:
+    """Return True if no damage is found in `LOOK_SECONDS`, though not all may have been seen."""
     over = threading.Event()
 
     def stop() -> None:
         over.set()
-        with suppress(sqlite3.ProgrammingError):
-            connection.interrupt()
+        connection.interrupt()
 
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
+    timer = threading.Timer(LOOK_SECONDS, stop)
     timer.start()
     try:
         return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)) or over.is_set()
@@ -185,17 +166,19 @@ def _set_aside(path: Path, found: Identity, tell: Reporter) -> None:
     """
     new, aside = _beside(path, "-mending"), _free_name(path)
     try:
-        with _alone(path):
+        with closing(faults.lock(_beside(path, "-lock"), schema.LOCK_SECONDS)):  # one process at a time
             if identity(path) != found:
                 return
             _in_use_by_nobody(path)
             path.chmod(0o600)  # and so for what is made beside it
             try:
-                counts = _rescued(path, new)
+                os.close(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
+                with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA journal_mode = MEMORY")  # no second file
+                    counts = carry_over(path, connection)
                 _exchange(path, new, aside)
             finally:
-                for leftover in (new, _beside(new, "-journal")):
-                    leftover.unlink(missing_ok=True)
+                new.unlink(missing_ok=True)
             for ending in ("-suspect", "-lock"):
                 _beside(path, ending).unlink(missing_ok=True)
             faults.remove_all(path)
@@ -220,14 +203,6 @@ def _carried(counts: Mapping[str, int]) -> str:
     if not told:
         return "nothing in it could be read, so that all talks begin anew"
     return f"carried over is what could be read: {', '.join(told)}"
-
-
-def _rescued(path: Path, new: Path) -> dict[str, int]:
-    """Make a new file of what can be read; return how many rows of each table."""
-    new.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    with closing(sqlite3.connect(new, isolation_level=None)) as connection:
-        return carry_over(path, connection)
 
 
 def _exchange(path: Path, new: Path, aside: Path) -> None:
@@ -273,16 +248,6 @@ def _in_use_by_nobody(path: Path) -> None:
                 time.sleep(0.02)
             else:
                 return
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Be the only process that sets this file aside."""
-    lock = _beside(path, "-lock")
-    os.close(os.open(lock, os.O_CREAT | os.O_RDWR, 0o600))
-    with closing(sqlite3.connect(lock, timeout=schema.LOCK_SECONDS, isolation_level=None)) as connection:
-        connection.execute("BEGIN EXCLUSIVE")
-        yield
 
 
 def _free_name(path: Path) -> Path:

@@ -1,12 +1,12 @@
 """Errors of the database in the operator's words, and the locks of owners."""
 
 import os
-import re
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
 from pixi.core.errors import ConfigError, StoreError
+from pixi.store.database import on_error
 
 _LOCKED = "another program kept it locked; stop that program, or name another file in [store] url"
 _MENDS = {
@@ -23,12 +23,6 @@ _MENDS = {
 }
 
 
-_DAMAGE_WITHOUT_CODE = re.compile(
-    "Could not decode to UTF-8|no such (table|column|index)|has no column named|unsupported file format"
-)
-"""Complaints of SQLite, and of Python for it, about tables and texts that are not as they were made."""
-
-
 def _code(error: Exception) -> int:
     """Return SQLite's primary result code; 0 if the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", 0)
@@ -43,7 +37,7 @@ def is_busy(error: Exception) -> bool:
 
 
 def _text(error: Exception, name: str) -> str:
-    mend = _MENDS.get(_code(error)) or (_MENDS[sqlite3.SQLITE_CORRUPT] if is_damage(error) else None)
+    mend = _MENDS.get(sqlite3.SQLITE_CORRUPT if isinstance(error, ValueError) else _code(error))
     return f"The store {name}: {mend or error}."
 
 
@@ -59,27 +53,24 @@ class Damaged(ConfigError):
 def is_damage(error: Exception) -> bool:
     """Return True if the error says that the file is not as it was written.
 
-    A ValueError comes of a row that cannot be read; a UnicodeDecodeError also of SQLite's own complaint of a
-    damaged schema, which quotes it. A UnicodeEncodeError comes of what somebody would write.
+    SQLite and Python complain without a code of their own about tables and texts that are not as they were
+    made. A ValueError comes of a row that cannot be read; a UnicodeDecodeError also of SQLite's complaint of
+    a damaged schema, which quotes it. A UnicodeEncodeError comes of what somebody would write.
     """
+    if isinstance(error, sqlite3.OperationalError) and _code(error) in (0, sqlite3.SQLITE_ERROR):
+        return True
     if isinstance(error, sqlite3.Error):
-        if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return True
-        return isinstance(error, sqlite3.OperationalError) and bool(_DAMAGE_WITHOUT_CODE.search(str(error)))
+        return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
 
 
 def is_suspicious(error: Exception) -> bool:
     """Return True if the error is or may be one of damage.
 
-    A damaged header can forbid writing, a damaged row can stand in the way of one that fits, and a statement
-    that is no SQL for these tables says that they are not as they were made.
+    A damaged header can forbid writing, and a damaged row can stand in the way of one that fits.
     """
-    code = getattr(error, "sqlite_errorcode", 0)
-    may_be = code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_ERROR) or isinstance(
-        error, sqlite3.IntegrityError
-    )
-    return may_be or is_damage(error)
+    forbidden = _code(error) == sqlite3.SQLITE_READONLY
+    return forbidden or isinstance(error, sqlite3.IntegrityError) or is_damage(error)
 
 
 def opening_error(error: Exception, name: str) -> ConfigError:
@@ -92,28 +83,29 @@ def opening_error(error: Exception, name: str) -> ConfigError:
 # It is a lock of SQLite's, since those work on all systems, between processes and within one.
 
 
-def hold(store: Path, number: int) -> sqlite3.Connection:
-    """Take the lock of a number; it is held until the connection is closed.
+def lock(file: Path, seconds: float) -> sqlite3.Connection:
+    """Take a lock on a file, which is made; wait so long at most. It is held until the connection is closed.
 
     Raises:
         sqlite3.Error: it cannot be taken.
     """
-    file = _file(store, number)
     with suppress(OSError):  # then SQLite says what is wrong
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    lock = sqlite3.connect(file, timeout=0, isolation_level=None)
-    try:
-        lock.execute("PRAGMA journal_mode = MEMORY")  # no second file
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.Error:
-        lock.close()
-        raise
-    return lock
+    connection = sqlite3.connect(file, timeout=seconds, isolation_level=None)
+    with on_error(connection.close):
+        connection.execute("PRAGMA journal_mode = MEMORY")  # no second file
+        connection.execute("BEGIN EXCLUSIVE")
+    return connection
 
 
-def release(store: Path, number: int, lock: sqlite3.Connection) -> None:
+def hold(store: Path, number: int) -> sqlite3.Connection:
+    """Take the lock of a number, see `lock`."""
+    return lock(_file(store, number), 0)
+
+
+def release(store: Path, number: int, held: sqlite3.Connection) -> None:
     """Give the lock back, and remove its file."""
-    lock.close()
+    held.close()
     _remove(_file(store, number))
 
 

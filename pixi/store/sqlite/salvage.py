@@ -1,43 +1,31 @@
 """Carries over what can still be read of a damaged file into a new one, row by row."""
 
 import hashlib
-import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from pixi.core.llm import AssistantLine, ToolLine, UserLine
-from pixi.store.layout import FIRST_VERSION, latest_version, names_in
+from pixi.store.layout import latest_version
 from pixi.store.sqlite.schema import Columns, make_tables, tables_of, tables_of_version
-from pixi.store.statements.rows import (
-    digests_in,
-    unpack_line,
-    unpack_message,
-    unpack_text,
-    without_pictures,
-)
+from pixi.store.statements.rows import unpack_line, unpack_message
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """Errors of reading a damaged file; the second where SQLite's complaint quotes what is damaged."""
 
-_PACKED = {"effects": "payload", "summaries": "summary", "commands": "argument"}
-"""Texts that are packed, by their tables."""
-
-_MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) \w+", re.IGNORECASE)
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
 
-Row = dict[str, Any]
+Row = Sequence[Any]
 
 
 def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
     """Fill an empty database with the rows that can be read, in one transaction; return how many, by table.
 
-    The damaged file is only read. Where not even its tables are known any more, nothing is carried over.
+    The damaged file is only read. The new one has the tables of the present version.
 
     Raises:
         sqlite3.Error: the new one cannot be written. Then it is empty.
@@ -45,17 +33,17 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
     with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as old:
         old.text_factory = bytes  # text that is none any more is no reason to lose the rest
         old.execute("PRAGMA writable_schema = ON")  # so that a harmed table does not hide the others
-        version = _version(old)
-        if not version:
-            return {}
         new.execute("BEGIN IMMEDIATE")
         try:
-            make_tables(new, version)
-            tables, pictures = tables_of(new), set[tuple[str, str]]()
-            for table in _pictures_first(tables):
-                _copy(old, new, table, tables[table], pictures)
+            make_tables(new, latest_version())
+            tables = tables_of(new)
+            for table, columns in tables.items():
+                _copy(old, new, table, columns)
             _put_right(new)
-            counts = {table: _count(new, table) for table in (*tables, *_copy_of_addons(old, new))}
+            tables |= _copy_addons(old, new)
+            counts = {
+                table: int(new.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables
+            }
             new.execute("COMMIT")
         finally:
             if new.in_transaction:
@@ -63,232 +51,163 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
     return counts
 
 
-def is_readable(db: sqlite3.Connection) -> bool:
-    """Return True if no row of a store would be lost or changed by `carry_over`."""
-    tables, pictures = tables_of(db), set[tuple[str, str]]()
+def is_whole(db: sqlite3.Connection) -> bool:
+    """Return True if SQLite finds a file in order, and `carry_over` would keep each row as it is.
+
+    Raises:
+        sqlite3.Error, UnicodeDecodeError: it cannot be read, which most often says that it is not.
+    """
+    tables = tables_of(db)
     if tables != tables_of_version(latest_version()):
         return False
-    factory, db.text_factory = db.text_factory, bytes
-    try:
-        for table in _pictures_first(tables):
-            names = ", ".join(name for name, *_ in tables[table])
-            for row in db.execute(f"SELECT {names} FROM {table}"):
-                read = _fitting(row, tables[table])
-                if read is None or _mended(table, read, pictures) != read:
-                    return False
-    finally:
-        db.text_factory = factory
-    return not _torn_turns(db)
+    for table, columns in tables.items():
+        # What a table refers to is looked up where it is written to, and only there.
+        db.execute(f"EXPLAIN INSERT INTO {table} SELECT * FROM {table}")
+        names = ", ".join(name for name, *_ in columns)
+        if any(_mended(table, row, columns) != [*row] for row in db.execute(f"SELECT {names} FROM {table}")):
+            return False
+    return bool(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
 
 
-def _pictures_first(tables: Iterable[str]) -> list[str]:
-    """Return the tables in such an order that what shows a picture comes after it."""
-    return sorted(tables, key=lambda table: table != "pictures")
-
-
-def _version(old: sqlite3.Connection) -> int:
-    """Return the version of the tables, by the header or, where that tells less, by the tables; 0: none."""
-    try:
-        (told,) = old.execute("PRAGMA user_version").fetchone()
-        found = {name for (name,) in old.execute("SELECT name FROM sqlite_master")}
-    except _UNREADABLE:
-        return 0
-    versions = range(latest_version(), FIRST_VERSION - 1, -1)
-    names = {version: {name.encode() for name in names_in(version)} for version in versions}
-    if told in versions or not names[latest_version()] & found:
-        return told if told in versions else 0
-    return next((version for version in versions if names[version] <= found), FIRST_VERSION)
-
-
-def _copy(
-    old: sqlite3.Connection,
-    new: sqlite3.Connection,
-    table: str,
-    columns: Columns,
-    pictures: set[tuple[str, str]],
-) -> None:
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: Columns) -> None:
+    """Copy the rows of a table, as far as it has these columns."""
+    there: set[bytes] = set()
+    with suppress(*_UNREADABLE):
+        there = {name for (name,) in old.execute(f"SELECT name FROM pragma_table_info('{table}')")}
+    columns = [column for column in columns if column[0].encode() in there]
+    if not columns:
+        return
     names = ", ".join(name for name, *_ in columns)
-    keys = [name for name, _, _ in sorted((c for c in columns if c[2]), key=lambda c: c[2])]
+    keys = [name for name, _, place in sorted(columns, key=lambda column: column[2]) if place]
     (made_by,) = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     found = _keyed_rows(old, table, names, keys) if "WITHOUT ROWID" in made_by else _rows(old, table, names)
+    statement = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
     for row in found:
-        read = _fitting(row, columns)
-        if read is not None and (mended := _mended(table, read, pictures)) is not None:
-            marks = ", ".join("?" * len(columns))  # what breaks a rule of the table is no row of it
-            new.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", [*mended.values()])
+        with suppress(sqlite3.IntegrityError):  # what breaks a rule of the table is no row of it
+            new.execute(statement, _mended(table, row, columns))
 
 
-def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
-    """Carry over the tables of addons, made as they were; return their names.
+def _copy_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> dict[str, Columns]:
+    """Carry over the tables of addons, made as they were; return them.
 
     An addon of which no table is left begins anew: it is taken for one that was never there.
     """
+    asked = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, rowid"
     try:
-        made = [
-            (kind.decode(), name.decode(), statement.decode())
-            for kind, name, statement in old.execute(
-                "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, rowid"
-            )
-        ]
-    except (*_UNREADABLE, AttributeError):  # AttributeError: what should be text is a number
+        made = [[str(part, "utf-8") for part in row] for row in old.execute(asked)]  # tables come first
+    except (*_UNREADABLE, TypeError):  # TypeError: what should be text is a number
         made = []
-    copied: list[str] = []
+    copied: dict[str, Columns] = {}
     for (addon,) in new.execute("SELECT name FROM addon_tables").fetchall():
-        begins, before = f"{addon}_", len(copied)
-        for kind, name, statement in made:  # tables come first
-            if name.startswith(begins) and _MADE.match(statement) and name in statement[:200]:
+        ours: dict[str, Columns] = {}
+        for kind, name, statement in made:
+            if name.startswith(f"{addon}_"):
                 with suppress(sqlite3.Error):  # what is harmed is not made
                     new.execute(statement)
-                    if kind == "table":
-                        asked = f"SELECT name, type, pk FROM pragma_table_info('{name}')"
-                        _copy(old, new, name, new.execute(asked).fetchall(), set())
-                        copied.append(name)
-        if len(copied) == before:
+                    columns = new.execute(
+                        f"SELECT name, type, pk FROM pragma_table_info('{name}')"
+                    ).fetchall()
+                    if kind == "table" and columns:
+                        _copy(old, new, name, columns)
+                        ours[name] = columns
+        if not ours:
             new.execute("DELETE FROM addon_tables WHERE name = ?", (addon,))
+        copied |= ours
     return copied
 
 
-def _fitting(row: Iterable[Any], columns: Columns) -> Row | None:
-    """Return the values of a row, its texts decoded; None if one is not of its column's type."""
-    values: Row = {}
-    for value, (name, kind, _) in zip(row, columns, strict=True):
-        if kind == "TEXT" and isinstance(value, bytes):
-            try:
-                values[name] = value.decode()
-            except UnicodeDecodeError:
-                return None
-        elif value is None or kind == "BLOB" or (kind != "TEXT" and isinstance(value, int | float)):
-            values[name] = value
-        else:
-            return None
-    return values
+def _mended(table: str, row: Iterable[Any], columns: Columns) -> list[Any]:
+    """Return the values of a row, with nothing in place of those that are not of their column's type.
+
+    So it is with a message or a line that cannot be read, and with a picture that is another one. Most
+    columns must hold something: then there is no such row. But that a message came stays.
+    """
+    values = {name: _fitting(value, kind) for value, (name, kind, _) in zip(row, columns, strict=True)}
+    if table == "pictures" and values.get("data") is not None:
+        if hashlib.sha256(values["data"]).hexdigest() != values.get("digest"):
+            values["data"] = None
+    elif table in ("messages", "lines") and values.get("body") is not None:
+        try:
+            if table == "messages":
+                unpack_message(values["body"])
+            else:
+                unpack_line(values.get("kind", ""), values["body"])
+        except (ValueError, RecursionError):  # the latter: nested deeper than can be read
+            values["body"] = None
+    return [*values.values()]
 
 
-def _mended(table: str, row: Row, pictures: set[tuple[str, str]]) -> Row | None:
-    """Return a row without what cannot be read of it; None if nothing is left.
+def _fitting(value: Any, kind: str) -> Any:
+    if kind == "BLOB":
+        return value if isinstance(value, bytes) else None
+    if kind in ("INTEGER", "REAL"):
+        return value if isinstance(value, int | float) else None
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
-    That a message came stays, and that there was a line: `_torn_turns` finds it.
+
+def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[Row]:
+    """Yield the rows. What cannot be read is leapt over, further each time, and read up to from behind."""
+    last, leap = 0, 0
+    while leap <= _FARTHEST:
+        for place, *row in _walk(old, table, names, ["rowid"], way=">", key=(last + leap,)):
+            if leap:
+                for between, *other in _walk(old, table, names, ["rowid"], way="<", key=(place,)):
+                    if between <= last:
+                        break
+                    yield other
+            yield row
+            last, leap = place, 0
+        leap = max(1, 2 * leap)
+
+
+def _keyed_rows(old: sqlite3.Connection, table: str, names: str, keys: list[str]) -> Iterator[Row]:
+    """Yield the rows of a table that is ordered by its keys, from both ends as far as they can be read."""
+    last: Row = ()
+    for row in _walk(old, table, names, keys, way=">"):
+        yield row[len(keys) :]
+        last = row[: len(keys)]
+    for row in _walk(old, table, names, keys, way="<"):
+        if row[: len(keys)] == last:
+            return
+        yield row[len(keys) :]
+
+
+def _walk(
+    old: sqlite3.Connection, table: str, names: str, keys: list[str], *, way: str, key: Row = ()
+) -> Iterator[Row]:
+    """Yield keys and columns of the rows beyond a key one by one, up to the first that cannot be read.
+
+    Each is asked for by itself, since Python gives up a row for an error in reading the one behind it. A page
+    may lead back to one before it: a row that does not follow the one before in order is the end as well.
 
     Args:
-        table: the row's.
-        row: the values by their columns.
-        pictures: those that are whole, by conversation and digest; filled by the rows of `pictures`.
+        old: the damaged file.
+        table, names, keys: what is read, and the columns by which its rows are ordered.
+        way: `>`: in that order; `<`: against it.
+        key: beyond which; empty: from the end.
     """
-    if table == "pictures":
-        if not isinstance(row["data"], bytes) or hashlib.sha256(row["data"]).hexdigest() != row["digest"]:
-            return None
-        pictures.add((row["conversation"], row["digest"]))
-    elif table in ("messages", "lines"):
+    order = ", ".join(keys if way == ">" else [f"{each} DESC" for each in keys])
+    while True:
+        marks = ", ".join("CAST(? AS TEXT)" if isinstance(each, bytes) else "?" for each in key)
+        beyond = f"WHERE ({', '.join(keys)}) {way} ({marks})" if key else ""
+        ask = f"SELECT {', '.join(keys)}, {names} FROM {table} {beyond} ORDER BY {order} LIMIT 1"
         try:
-            unpack_text(row["body"])
-            (unpack_message if table == "messages" else partial(unpack_line, row["kind"]))(row["body"])
-            lost = {each for each in digests_in(row["body"]) if (row["conversation"], each) not in pictures}
-            row = {**row, "body": without_pictures(row["body"], lost) if lost else row["body"]}
-        except (ValueError, RecursionError):  # the latter: nested deeper than can be read
-            row = {**row, "body": None if table == "messages" else b""}
-    elif column := _PACKED.get(table):
-        words = row[column]
-        try:
-            unpack_text(words)
-        except ValueError:
-            words = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
-            row = {**row, column: words.encode()}
-    return row
-
-
-def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows in order. What cannot be read is leapt over, further each time, and read up to from
-    behind."""
-    ask = f"SELECT rowid, {names} FROM {table} NOT INDEXED WHERE rowid > ? "
-    last, after, leap = 0, 0, 1
-    while leap <= _FARTHEST:
-        for place, *row in _until_harm(old, f"{ask} ORDER BY rowid", (after,), keys=1):
-            if after > last:
-                before = _until_harm(old, f"{ask} AND rowid < ? ORDER BY rowid DESC", (last, place), keys=1)
-                yield from (tuple(found) for _, *found in before)
-            yield tuple(row)
-            last, leap = place, 1
-            after = last
-        after, leap = last + leap, 2 * leap
-
-
-def _keyed_rows(
-    old: sqlite3.Connection, table: str, names: str, keys: list[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table that is ordered by its keys, from both ends as far as they can be read."""
-    for way in ("", " DESC"):
-        order = ", ".join(f"{key}{way}" for key in keys)
-        ask = f"SELECT {', '.join(keys)}, {names} FROM {table} ORDER BY {order}"
-        yield from (row[len(keys) :] for row in _until_harm(old, ask, keys=len(keys)))
-
-
-def _until_harm(
-    old: sqlite3.Connection, ask: str, values: tuple[int, ...] = (), *, keys: int
-) -> Iterator[tuple[Any, ...]]:
-    """Yield rows up to the first that cannot be read, or does not follow the one before in order of its keys.
-
-    The last of `values` are the keys from which on rows are asked for.
-
-    A page that leads back to one above it would have SQLite read in a circle, in billions of turns.
-    """
-    falls = "DESC" in ask
-    before: tuple[Any, ...] = values[-keys:]
-    try:
-        for row in old.execute(ask, values):
-            key = row[:keys]
-            if before and not (key < before if falls else key > before):
-                return
-            yield row
-            before = key
-    except (*_UNREADABLE, TypeError):  # TypeError: a key that is of another type than the one before
-        return
-
-
-def _count(new: sqlite3.Connection, table: str) -> int:
-    (count,) = new.execute(f"SELECT count(*) FROM {table}").fetchone()
-    return int(count)
-
-
-# Rows that were whole, and rest on others that are gone.
+            row = old.execute(ask, key).fetchone()
+            follows = row and (not key or (row[: len(keys)] > key if way == ">" else row[: len(keys)] < key))
+        except (*_UNREADABLE, TypeError):  # TypeError: a key that is of another type than the one before
+            return
+        if not follows:
+            return
+        yield row
+        key = row[: len(keys)]
 
 
 def _put_right(new: sqlite3.Connection) -> None:
-    new.executemany("DELETE FROM lines WHERE turn = ?", _torn_turns(new))
-    _stand_in_for_turns(new)
-    new.execute("DELETE FROM effects WHERE turn NOT IN (SELECT id FROM turns)")
-    new.execute("DELETE FROM commands WHERE turn NOT IN (SELECT id FROM turns)")
-    new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
-    # Nobody has the file open: what was not ended is anybody's.
-    new.execute("DELETE FROM owners")
-    new.execute("DELETE FROM leases")
-    new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
-
-
-def _torn_turns(db: sqlite3.Connection) -> list[tuple[int]]:
-    """Return the turns whose lines do not follow each other as written: none of them is kept."""
-    rows = db.execute("SELECT turn, kind, body FROM lines ORDER BY turn, position")
-    return [(turn,) for turn, lines in groupby(rows, key=lambda row: row[0]) if not _follows(lines)]
-
-
-def _follows(rows: Iterable[tuple[int, str, bytes]]) -> bool:
-    """Return True if these are the lines of a turn: a user's first, and to each call its result."""
-    try:
-        first, *lines = (unpack_line(kind, body) for _, kind, body in rows)
-    except (ValueError, RecursionError):
-        return False
-    open_calls: Counter[str] = Counter()
-    for line in lines:
-        if isinstance(line, ToolLine):
-            open_calls[line.call_id] -= 1
-        elif any(open_calls.values()):
-            return False
-        elif isinstance(line, AssistantLine):
-            open_calls = Counter(call.id for call in line.calls)
-    return isinstance(first, UserLine) and not any(open_calls.values())
-
-
-def _stand_in_for_turns(new: sqlite3.Connection) -> None:
-    """Put a turn that has ended in the place of a lost one: what it answered is not answered again."""
+    """See to rows that were whole, and rest on others that are gone."""
+    lines = new.execute("SELECT turn, kind, body FROM lines ORDER BY turn, position")
+    torn = [(turn,) for turn, some in groupby(lines, key=lambda row: row[0]) if _is_torn(some)]
+    new.executemany("DELETE FROM lines WHERE turn = ?", torn)
+    # A turn that has ended stands in the place of a lost one: what it answered is not answered again.
     new.execute(
         "INSERT INTO turns (id, conversation, generation, persona, began, ended, finish, steps)"
         " SELECT turn, min(conversation), 0, '', 0, 0, 'cancelled', 0 FROM"
@@ -297,3 +216,18 @@ def _stand_in_for_turns(new: sqlite3.Connection) -> None:
         "  UNION SELECT again, conversation FROM messages WHERE again > 0)"
         " WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn"
     )
+    for table in ("effects", "commands"):
+        new.execute(f"DELETE FROM {table} WHERE turn NOT IN (SELECT id FROM turns)")
+    new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
+    # Nobody has the file open: what was not ended is anybody's.
+    new.execute("DELETE FROM owners")
+    new.execute("DELETE FROM leases")
+    new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
+
+
+def _is_torn(rows: Iterable[tuple[int, str, bytes]]) -> bool:
+    """Return True if a line of a turn is lost: its user's, a call, or the result of one."""
+    lines = [unpack_line(kind, body) for _, kind, body in rows]
+    calls = Counter(call.id for line in lines if isinstance(line, AssistantLine) for call in line.calls)
+    results = Counter(line.call_id for line in lines if isinstance(line, ToolLine))
+    return not isinstance(lines[0], UserLine) or calls != results

@@ -13,7 +13,7 @@ from pixi.store.sqlite import faults
 from pixi.store.sqlite.checkpoints import Checkpoints
 from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
-from pixi.store.sqlite.salvage import is_readable
+from pixi.store.sqlite.salvage import is_whole
 from pixi.store.sqlite.schema import empty_wal
 from pixi.store.store import Store
 from pixi.store.writer import Writer
@@ -113,7 +113,7 @@ class SqliteConnection:
 
     def check(self) -> None:
         """See `Connection.check`."""
-        if self.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",) and is_readable(self._connection):
+        if is_whole(self._connection):
             return
         if self._path is not None:
             suspect(self._path)

@@ -1,16 +1,20 @@
 """The record of what tools changed in the world: for whom, when, and what came of it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import astuple, replace
+
 from pixi.core.errors import OverQuota
+from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Database
 from pixi.store.kept import AuditOutcome, AuditRecord, Deed, Quota
 from pixi.store.statements.inbox import under
 from pixi.store.statements.leases import check_owned
 from pixi.store.statements.rows import OVERTAKEN, as_utf8
+from pixi.store.statements.usage import spend
 
 _COLUMNS = (
     "id, began, seconds, outcome, conversation, guild, turn, persona, person, tool, arguments, approved_by"
@@ -18,36 +22,40 @@ _COLUMNS = (
 _LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and that is
 
 
-def begin(db: Connection, deed: Deed) -> int:
-    """Record what a tool is about to do; return the number under which its outcome is recorded.
+def begin(
+    db: Connection, deed: Deed, *, spent: Collection[UsageEntry] = (), quota: Quota | None = None
+) -> int:
+    """Record what a tool is about to do, and enter what that uses; return the number for `end`.
 
-    Nothing is recorded, and so nothing done, in a turn that was ended, or whose conversation another store
-    owns by now.
+    `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that is
+    known, where `quota` wants it once, it gives the number that it has.
+    `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the conversation
+    by now.
     """
+    if quota is not None:
+        if quota.once and (again := _known(db, deed, quota.seconds)) is not None:
+            return again
+        _check_quota(db, deed.person, quota)
+    spend(db, spent)
     check_owned(db, [(deed.turn, None)])
-    person, arguments, approved_by = deed.person, _clipped(deed.arguments), deed.approved_by
     if _is_overtaken(db, deed.turn):
-        person = arguments = approved_by = ""
+        deed = replace(deed, person="", arguments="", approved_by="")
+    told = replace(
+        deed,
+        person=as_utf8(deed.person),
+        arguments=as_utf8(_clipped(deed.arguments)),
+        approved_by=as_utf8(deed.approved_by),
+    )
     (number,) = db.execute(
         "INSERT INTO audit"
         " (began, conversation, guild, turn, persona, person, tool, arguments, approved_by)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            time.time(),
-            deed.conversation,
-            deed.guild,
-            deed.turn,
-            deed.persona,
-            as_utf8(person),
-            deed.tool,
-            as_utf8(arguments),
-            as_utf8(approved_by),
-        ),
+        (time.time(), *astuple(told)),
     ).fetchone()
     return int(number)
 
 
-def check_quota(db: Database, person: str, quota: Quota) -> None:
+def _check_quota(db: Database, person: str, quota: Quota) -> None:
     """Check that something more may be changed for a person.
 
     Raises:
@@ -65,7 +73,7 @@ def check_quota(db: Database, person: str, quota: Quota) -> None:
         raise OverQuota(oldest + quota.seconds - now)
 
 
-def known(db: Database, deed: Deed, seconds: float) -> int | None:
+def _known(db: Database, deed: Deed, seconds: float) -> int | None:
     """Return the number of the same deed within the last `seconds` that was done, or may have been; None for
     none."""
     found = db.execute(

@@ -9,7 +9,7 @@ from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import PersonMatcher, telling_words, tells_of
 from pixi.core.reading import SILENCE
 from pixi.core.stamps import without
-from pixi.store.database import Database, change_many, marks, portions, select_many
+from pixi.store.database import Database, change_many, execute_values, select_many
 from pixi.store.statements import branches, http, memories, windows
 from pixi.store.statements.audit import forget_in_audit, forget_words_in_audit
 from pixi.store.statements.inbox import LAST_TURN
@@ -90,12 +90,8 @@ class _Changes:
         change_many(db, "DELETE FROM lines WHERE turn IN ({})", self._dropped)
         change_many(db, "DELETE FROM effects WHERE turn IN ({})", [*self._dropped, *self._without_acts])
         change_many(db, "DELETE FROM lines WHERE position IN ({})", self._lines)
-        for rows in portions(self._altered):
-            db.execute(
-                "UPDATE lines SET kind = news.column1, body = news.column2"
-                f" FROM (VALUES {marks(len(rows), 3)}) AS news WHERE position = news.column3",
-                [value for row in rows for value in row],
-            )
+        altered = "UPDATE lines SET kind = news.column1, body = news.column2 FROM (VALUES {}) AS news"
+        execute_values(db, f"{altered} WHERE position = news.column3", self._altered)
 
 
 def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
@@ -292,10 +288,13 @@ PORTION = 200
 
 
 def forget_old(db: Database, before: float) -> bool:
-    """Forget a portion of what was said before a time; return True if there may be more.
+    """Forget a portion of what was said before a time (seconds since the epoch); return True if there may be
+    more.
 
-    That there was a message, and its id, stays, so that one which arrives again is still the same. What
-    personas remember of people stays as well: they are told it, and can have it forgotten.
+    Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, files, and
+    what tools were given and for whom. That there was a message, and its id, stays, so that one which arrives
+    again is still the same. Sums of what was used stay, and what personas remember of people: they are told
+    it, and can have it forgotten.
     """
     gone: defaultdict[str, list[bytes]] = defaultdict(list)
     counts = (

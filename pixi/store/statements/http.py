@@ -1,10 +1,11 @@
 """Rows of the HTTP server: talks and their people, files that people sent, and keys by their digests."""
 
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from pixi.store.database import Database, select_many
 from pixi.store.kept import ApiKey, Circle, KeyedRequest, SentFile, Talk
@@ -33,7 +34,7 @@ def keep_talk(db: Database, talk: Talk, request: KeyedRequest | None = None) -> 
     db.execute(
         f"INSERT INTO talks ({_TALK}) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > talks.last",
-        (talk.address, talk.person, talk.persona, talk.name, talk.began, talk.last),
+        astuple(talk),
     )
     return None if request is None else _taken_over(db, talk, request.key)
 
@@ -132,7 +133,7 @@ def talk(db: Database, person: str, name: str, persona: str = "") -> Talk | None
     return None if found is None else Talk(*found)
 
 
-def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
+def circles(db: Database, conversations: Collection[str]) -> dict[str, Circle]:
     """Return who takes part in each of these conversations; a branch has the person of its trunk."""
     told: dict[str, Circle] = {}
     for address in conversations:
@@ -164,7 +165,7 @@ def add_file(db: Database, file: SentFile, most_bytes: int) -> bool:
         return False
     db.execute(
         f"INSERT INTO files ({_FILE}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (file.id, file.person, file.name, file.media_type, file.size, file.digest, file.sent_at),
+        astuple(file),
     )
     return True
 
@@ -187,7 +188,7 @@ def file_bytes(db: Database, person: str) -> int:
     return int(size)
 
 
-def files_among(db: Database, ids: Iterable[str]) -> frozenset[str]:
+def files_among(db: Database, ids: Collection[str]) -> frozenset[str]:
     """Return those of these ids that are there."""
     found = select_many(db, "SELECT id FROM files WHERE id IN ({})", ids)
     return frozenset(file_id for (file_id,) in found)
@@ -228,16 +229,7 @@ def add_key(db: Database, key: ApiKey) -> bool:
     """Keep a key; return False, and keep nothing, if one of that name is not revoked."""
     added = db.execute(
         f"INSERT INTO keys ({_KEY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING name",
-        (
-            key.name,
-            key.digest,
-            json.dumps(key.scopes),
-            json.dumps(key.personas),
-            json.dumps(key.origins),
-            key.created,
-            key.revoked,
-            key.signs,
-        ),
+        [json.dumps(each) if isinstance(each, tuple) else each for each in dataclasses.astuple(key)],
     ).fetchone()
     return added is not None
 

@@ -1,13 +1,14 @@
 """The inbox: what arrived and waits; how far each channel was read, and what people chose for it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
 from pixi.core.message import Message, Quoted
 from pixi.store.database import Connection, Database, apart
 from pixi.store.kept import ChannelConfig
+from pixi.store.statements.leases import check_lease
 from pixi.store.statements.rows import (
     as_overheard,
     drop_unused_pictures,
@@ -104,8 +105,16 @@ def withdraw(db: Database, conversation: str, message_id: str) -> bool:
     return True
 
 
-def only_hear(db: Database, conversation: str, message_ids: Iterable[str]) -> None:
-    """Mark messages as overheard."""
+def only_hear(
+    db: Connection, conversation: str, message_ids: Collection[str], *, lease: int | None = None
+) -> None:
+    """Mark messages that wait, or whose turn is under way, as overheard: nobody answers them.
+
+    `StoreOutdated`, and nothing is marked, if the conversation is not owned by that lease any more; None:
+    whoever asks need not own it.
+    """
+    if lease is not None:
+        check_lease(db, conversation, lease)
     for message_id in message_ids:
         found = _not_answered(db, conversation, message_id)
         if found is not None:

@@ -1,8 +1,7 @@
 """The journal: turns, the acts on record, and the lines that they leave in the history."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 from msgspec.structs import replace
@@ -14,7 +13,16 @@ from pixi.core.language import Planned
 from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
 from pixi.core.spending import UsageEntry
-from pixi.store.database import Connection, Database, apart, change_many, marks, portions, select_many
+from pixi.store.database import (
+    Connection,
+    Database,
+    apart,
+    change_many,
+    execute_values,
+    marks,
+    portions,
+    select_many,
+)
 from pixi.store.framing import Framing
 from pixi.store.kept import (
     Begun,
@@ -31,6 +39,7 @@ from pixi.store.statements.audit import changes_of, forget_arguments
 from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
+    Fetch,
     keep_pictures,
     kind_of,
     pack_framing,
@@ -80,7 +89,7 @@ def waiting(db: Database, conversation: str) -> tuple[Message, ...]:
     return _messages(found, picture_fetcher(db, conversation))
 
 
-def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+def _unfinished(db: Database, conversation: str, turn: int, fetch: Fetch) -> UnfinishedTurn:
     lease, mark = db.execute("SELECT lease, mark FROM turns WHERE id = ?", (turn,)).fetchone()
     messages = db.execute(
         "SELECT position, body, number, 0 FROM messages WHERE turn = ? AND body IS NOT NULL"
@@ -111,9 +120,7 @@ def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str
     )
 
 
-def _messages(
-    rows: Iterable[tuple[int, bytes, int, int]], fetch: Callable[[str], bytes]
-) -> tuple[Message, ...]:
+def _messages(rows: Iterable[tuple[int, bytes, int, int]], fetch: Fetch) -> tuple[Message, ...]:
     found = ((unpack_message(body, number, fetch), again) for _, body, number, again in rows)
     return tuple(replace(message, again=True) if again else message for message, again in found)
 
@@ -132,7 +139,14 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
 
 
 class Beginning(Struct, frozen=True):
-    """A turn to begin, see `Store.begin_turn`."""
+    """Record that a turn answers these messages, which wait no longer; return the turn's id.
+
+    Messages that are not waiting are left out: they never came, or a turn has them already.
+
+    `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
+    conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
+    the caller holds of it is to be read again.
+    """
 
     conversation: str
     generation: int
@@ -186,15 +200,13 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
         for message_id in dict.fromkeys(each.message_ids)
     ]
     taken: dict[str, dict[str, bool]] = {each.conversation: {} for each in beginnings}
-    for portion in portions(wanted):
-        found = db.execute(
-            "UPDATE messages SET turn = coalesce(turn, news.column1),"
-            " again = CASE WHEN turn IS NOT NULL THEN news.column1 END"
-            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
-            " WHERE conversation = news.column2 AND id = news.column3 AND (turn IS NULL OR again = 0)"
-            " RETURNING conversation, id, author IS NULL AND body IS NULL",
-            [value for row in portion for value in row],
-        )
+    taking = (
+        "UPDATE messages SET turn = coalesce(turn, news.column1),"
+        " again = CASE WHEN turn IS NOT NULL THEN news.column1 END FROM (VALUES {}) AS news"
+        " WHERE conversation = news.column2 AND id = news.column3 AND (turn IS NULL OR again = 0)"
+        " RETURNING conversation, id, author IS NULL AND body IS NULL"
+    )
+    for _, found in execute_values(db, taking, wanted):
         for conversation, message_id, is_forgotten in found.fetchall():
             taken[conversation][message_id] = bool(is_forgotten)
     begun: list[Begun] = []
@@ -211,14 +223,19 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 
 class Intent(Struct, frozen=True):
-    """An act that is about to be performed; with an outcome, one that is performed by being on record."""
+    """Record an act before it is performed. A key (turn, sequence) is recorded once.
+
+    `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
+    `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
+    conversation by now, or owned it meanwhile.
+    """
 
     turn: int
     sequence: int
     kind: str
     payload: str
-    target: int
-    command: int | None
+    target: int = 0
+    command: int | None = None
     outcome: Outcome | None = None
     lease: int | None = None
 
@@ -233,10 +250,13 @@ class Settlement(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Commands of a turn that closed."""
+    """Record commands that closed, before they are performed or wait. A number is recorded once.
+
+    They are forgotten when the turn ends. `StoreOutdated` as `Intent`.
+    """
 
     turn: int
-    commands: tuple[Planned, ...]
+    commands: Sequence[Planned]
     lease: int | None = None
 
 
@@ -266,33 +286,27 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
         if type(plan) is Plan
         for c in plan.commands
     ]
-    _insert(db, "commands (turn, number, name, argument, target, outcome)", planned)
+    execute_values(
+        db, "INSERT INTO commands (turn, number, name, argument, target, outcome) VALUES {}", planned
+    )
     intents = [
         (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome)
         for a in entries
         if type(a) is Intent
     ]
-    _insert(db, "effects (turn, sequence, kind, payload, target, command, outcome)", intents)
+    execute_values(
+        db, "INSERT INTO effects (turn, sequence, kind, payload, target, command, outcome) VALUES {}", intents
+    )
     _settle(db, [entry for entry in entries if type(entry) is Settlement])
-    for portion in portions([(*key, outcome) for key, outcome in ends.items()]):
-        done = db.execute(
-            "UPDATE commands SET outcome = news.column3"
-            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
-            " WHERE turn = news.column1 AND number = news.column2",
-            [value for row in portion for value in row],
-        )
+    ended = (
+        "UPDATE commands SET outcome = news.column3 FROM (VALUES {}) AS news"
+        " WHERE turn = news.column1 AND number = news.column2"
+    )
+    for portion, done in execute_values(db, ended, [(*key, outcome) for key, outcome in ends.items()]):
         if done.rowcount != len(portion):
             turn, number = portion[0][:2]
             raise StoreError(f"There is no command {number} of turn {turn} on record.")
     return [None] * len(entries)
-
-
-def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
-    for portion in portions(rows):
-        db.execute(
-            f"INSERT INTO {columns} VALUES {marks(len(portion), len(portion[0]))}",
-            [value for row in portion for value in row],
-        )
 
 
 def _settle(db: Database, settlements: list[Settlement]) -> None:
@@ -300,13 +314,12 @@ def _settle(db: Database, settlements: list[Settlement]) -> None:
     first: dict[tuple[int, int], Settlement] = {}
     for settlement in settlements:
         first.setdefault((settlement.turn, settlement.sequence), settlement)
-    for portion in portions([(*key, one.outcome, one.platform_id) for key, one in first.items()]):
-        done = db.execute(
-            "UPDATE effects SET outcome = news.column3, platform_id = news.column4"
-            f" FROM (VALUES {marks(len(portion), 4)}) AS news"
-            " WHERE turn = news.column1 AND sequence = news.column2 AND outcome IS NULL",
-            [value for row in portion for value in row],
-        )
+    settled = (
+        "UPDATE effects SET outcome = news.column3, platform_id = news.column4 FROM (VALUES {}) AS news"
+        " WHERE turn = news.column1 AND sequence = news.column2 AND outcome IS NULL"
+    )
+    rows = [(*key, one.outcome, one.platform_id) for key, one in first.items()]
+    for portion, done in execute_values(db, settled, rows):
         if done.rowcount != len(portion):
             for turn, sequence, *_ in portion:
                 _check_on_record(db, turn, sequence)
@@ -327,7 +340,19 @@ def mark_turn(db: Connection, turn: int, mark: Mark, lease: int | None = None) -
 
 
 class Ending(Struct, frozen=True):
-    """A turn to end, see `Store.end_turn`."""
+    """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
+
+    False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
+    store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is entered
+    all the same.
+    `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept beside
+    the lines.
+
+    Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
+    waiting, in their old places. It does not, and answers False, where an act of the turn may have been seen.
+    `again` are ids of messages that its lines hold and that it left unanswered: they come due again, in their
+    old places, if they had not before.
+    """
 
     turn: int
     lines: tuple[Line, ...]
@@ -336,9 +361,9 @@ class Ending(Struct, frozen=True):
     usage: Usage
     cost: float | None = None
     model: str | None = None
-    spent: tuple[UsageEntry, ...] = ()
+    spent: Sequence[UsageEntry] = ()
     window: Bounds | None = None
-    again: tuple[str, ...] = ()
+    again: Sequence[str] = ()
     framing: Framing | None = None
     lease: int | None = None
 
@@ -389,38 +414,31 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
             windows.move(db, conversation, each.window)
         if not seen:
             complete.add(turn)
-    _insert(db, "lines (conversation, turn, kind, body)", lines)
+    execute_values(db, "INSERT INTO lines (conversation, turn, kind, body) VALUES {}", lines)
     return [each.turn in complete for each in endings]
 
 
 def _close(db: Database, endings: list[Ending]) -> None:
     """Note in the turns' own rows how they ended."""
     now = time.time()
-    for portion in portions(endings):
-        db.execute(
-            "UPDATE turns SET ended = news.column2, finish = news.column3, steps = news.column4,"
-            " prompt_tokens = news.column5, cached_tokens = news.column6, completion_tokens = news.column7,"
-            # Values of one column have one type, so that there is one for nothing.
-            " cost = nullif(news.column8, -1), model = coalesce(nullif(news.column9, ''), model),"
-            " framing = CASE WHEN length(news.column10) > 0 THEN news.column10 ELSE framing END"
-            f" FROM (VALUES {marks(len(portion), 10)}) AS news WHERE id = news.column1",
-            [
-                value
-                for each in portion
-                for value in (
-                    each.turn,
-                    now,
-                    each.finish,
-                    each.steps,
-                    each.usage.prompt_tokens,
-                    each.usage.cached_tokens,
-                    each.usage.completion_tokens,
-                    -1.0 if each.cost is None else float(each.cost),
-                    each.model or "",
-                    pack_framing(each.framing) if each.lines and each.framing is not None else b"",
-                )
-            ],
+    ended = (
+        "UPDATE turns SET ended = news.column2, finish = news.column3, steps = news.column4,"
+        " prompt_tokens = news.column5, cached_tokens = news.column6, completion_tokens = news.column7,"
+        # Values of one column have one type, so that there is one for nothing.
+        " cost = nullif(news.column8, -1), model = coalesce(nullif(news.column9, ''), model),"
+        " framing = CASE WHEN length(news.column10) > 0 THEN news.column10 ELSE framing END"
+        " FROM (VALUES {}) AS news WHERE id = news.column1"
+    )
+    rows = [
+        (
+            *(each.turn, now, each.finish, each.steps),
+            *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
+            *(-1.0 if each.cost is None else float(each.cost), each.model or ""),
+            pack_framing(each.framing) if each.lines and each.framing is not None else b"",
         )
+        for each in endings
+    ]
+    execute_values(db, ended, rows)
 
 
 def _requeue(db: Database, turn: int) -> None:
@@ -450,7 +468,12 @@ def _was_seen(db: Database, turn: int) -> bool:
 
 
 def reset(db: Database, conversation: str) -> int:
-    """Forget what was said in a conversation; return the new generation."""
+    """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; return
+    the new generation.
+
+    Ids of messages are remembered, so that one which arrives again is still the same. A turn under way can
+    settle its acts and end, without effect.
+    """
     db.execute(
         "INSERT INTO conversations (address, generation) VALUES (?, 1)"
         " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",

@@ -1,6 +1,6 @@
 """Lists for operators: talks, people and memories, by pages; and looks for words in a talk."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pixi.core.language import SEND
@@ -80,23 +80,20 @@ def _part(place: str) -> str:
 
 def _with_messages(db: Database, wanted: TalkFilter) -> set[str] | None:
     """Return the talks in which the person wrote, and on the day; None where neither is asked for."""
-    among: set[str] | None = None
+    among: list[set[str]] = []
     if wanted.person:
-        found = db.execute(
+        asked = (
             "SELECT DISTINCT conversation FROM messages WHERE author = ?"
-            " UNION SELECT address FROM talks WHERE person = ?",
-            (wanted.person, wanted.person),
+            " UNION SELECT address FROM talks WHERE person = ?"
         )
-        among = {address for (address,) in found}
+        among.append({address for (address,) in db.execute(asked, (wanted.person, wanted.person))})
     if wanted.since is not None and wanted.until is not None:
-        found = db.execute(
+        asked = (
             "SELECT DISTINCT conversation FROM messages"
-            " WHERE author IS NOT NULL AND sent_at >= ? AND sent_at < ?",
-            (wanted.since, wanted.until),
+            " WHERE author IS NOT NULL AND sent_at >= ? AND sent_at < ?"
         )
-        on_day = {address for (address,) in found}
-        among = on_day if among is None else among & on_day
-    return among
+        among.append({address for (address,) in db.execute(asked, (wanted.since, wanted.until))})
+    return set.intersection(*among) if among else None
 
 
 def _each(table: str, column: str, narrowed: str = "") -> str:
@@ -223,7 +220,7 @@ def _is_called(db: Database, person: str, wanted: str) -> bool:
     return wanted in person.casefold() or wanted in names_of(db, [person])[person].casefold()
 
 
-def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
+def names_of(db: Database, persons: Collection[str]) -> dict[str, str]:
     """Return the name under which each of these people wrote last; "" if no message of theirs is kept."""
     names: dict[str, str] = {}
     for person in persons:

@@ -1,9 +1,9 @@
 """Facts that personas remember of people: a few of each, and where they were told."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, get_args
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
@@ -46,16 +46,7 @@ def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory
     (number,) = db.execute(
         "INSERT INTO memories (persona, person, guild, conversation, audience, text, told, uses)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (
-            memory.persona,
-            memory.person,
-            memory.guild,
-            memory.conversation,
-            memory.audience,
-            memory.text,
-            memory.told,
-            uses,
-        ),
+        (*astuple(memory)[1:], uses),
     ).fetchone()
     return replace(memory, id=number), same
 
@@ -104,12 +95,12 @@ def page(db: Database, person: str, persona: str, before: int | None, limit: int
     return tuple(_memory(row) for row in found)
 
 
-def count_uses(db: Database, ids: Iterable[int]) -> None:
+def count_uses(db: Database, ids: Collection[int]) -> None:
     """Note that facts came back."""
     db.executemany("UPDATE memories SET uses = uses + 1 WHERE id = ?", [(number,) for number in ids])
 
 
-def drop(db: Database, ids: Iterable[int]) -> None:
+def drop(db: Database, ids: Collection[int]) -> None:
     """Forget facts."""
     db.executemany("DELETE FROM memories WHERE id = ?", [(number,) for number in ids])
 
@@ -119,7 +110,7 @@ def forget(db: Database, person: str) -> None:
     db.execute("DELETE FROM memories WHERE person = ?", (person,))
 
 
-def shown(db: Database, conversation: str, message_id: str, people: Iterable[str]) -> None:
+def shown(db: Database, conversation: str, message_id: str, people: Collection[str]) -> None:
     """Note that the answer to a message of somebody else tells of people: it goes when they are forgotten."""
     db.executemany(
         "INSERT INTO quotes (person, message)"

@@ -9,13 +9,7 @@ from pixi.store.kept import Known
 from pixi.store.statements import branches, memories, windows
 from pixi.store.statements.audit import told_of_audit
 from pixi.store.statements.http import files_of, requests_of, talks_of
-from pixi.store.statements.rows import (
-    as_utf8,
-    picture_fetcher,
-    unpack_line,
-    unpack_message,
-    unpack_text,
-)
+from pixi.store.statements.rows import as_utf8, picture_fetcher, unpack_line, unpack_message, unpack_text
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -113,7 +107,16 @@ def export(db: Database, person: str) -> dict[str, Any]:
     return {
         "person": person,
         "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
-        "talks": _talks(db, person),
+        "talks": [
+            {
+                "address": talk.address,
+                "persona": talk.persona,
+                "name": as_utf8(talk.name),
+                "began": _time(talk.began),
+                "last": _time(talk.last),
+            }
+            for talk in talks_of(db, person)
+        ],
         "files": [
             {
                 "name": as_utf8(file.name),
@@ -131,20 +134,6 @@ def export(db: Database, person: str) -> dict[str, Any]:
         "usage": told_of_usage(db, person),
         "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
     }
-
-
-def _talks(db: Database, person: str) -> list[dict[str, str]]:
-    """Return the talks of a person over HTTP, the first begun first."""
-    return [
-        {
-            "address": talk.address,
-            "persona": talk.persona,
-            "name": as_utf8(talk.name),
-            "began": _time(talk.began),
-            "last": _time(talk.last),
-        }
-        for talk in talks_of(db, person)
-    ]
 
 
 def _summary(db: Database, conversation: str, person: str) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -17,8 +17,8 @@ from pixi.store.framing import Framing
 OVERTAKEN = -1
 """The generation of a turn whose end is to leave nothing, though its conversation was not reset."""
 
-Fetch = Callable[[str], bytes]
-"""Gives the picture of a digest."""
+Fetch = Callable[[str], bytes | None]
+"""Gives the picture of a digest; None: it is lost, and left out."""
 
 
 def no_picture(digest: str) -> bytes:
@@ -54,14 +54,17 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(body: object) -> str:
-    """Decode a text that was packed.
+    """Decode a text that was packed. What is damaged in it becomes replacement characters.
 
     Raises:
-        ValueError: the row is damaged.
+        ValueError: the row holds no text.
     """
     if not isinstance(body, bytes):
         raise ValueError("a row holds no bytes")
-    return body.decode("utf-8", "surrogatepass")
+    try:
+        return body.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return body.decode("utf-8", "replace")
 
 
 def pack_message(message: Message) -> EncodedValue:
@@ -121,18 +124,6 @@ def digests_in(body: bytes) -> list[str]:
     if b'"images":' not in body:
         return []
     return [digest for _, digest in _named(_fields(body).get("images", []))]
-
-
-def without_pictures(body: bytes, lost: Container[str]) -> bytes:
-    """Return a row without the pictures of these digests.
-
-    Raises:
-        ValueError: the row is damaged.
-    """
-    fields = _fields(body)
-    kept = [image for image in _named(fields.get("images", [])) if image[1] not in lost]
-    fields.pop("images", None)
-    return _packed({**fields, "images": kept} if kept else fields)
 
 
 def kind_of(line: Line) -> str:
@@ -215,7 +206,8 @@ def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Picture
     fields = _fields(body)
     named = _named(fields.pop("images", []))
     value = msgspec.convert(fields, kind)
-    images = tuple(Image(media_type, fetch(digest)) for media_type, digest in named)
+    found = ((media_type, fetch(digest)) for media_type, digest in named)
+    images = tuple(Image(media_type, data) for media_type, data in found if data is not None)
     return replace(value, images=images) if images else value
 
 
@@ -229,16 +221,14 @@ def keep_pictures(db: Database, conversation: str, row: EncodedValue) -> None:
         )
 
 
-def picture_fetcher(db: Database, conversation: str) -> Callable[[str], bytes]:
+def picture_fetcher(db: Database, conversation: str) -> Fetch:
     """Return a function that gives a conversation's pictures by their digests."""
 
-    def fetch(digest: str) -> bytes:
+    def fetch(digest: str) -> bytes | None:
         found = db.execute(
             "SELECT data FROM pictures WHERE conversation = ? AND digest = ?", (conversation, digest)
         ).fetchone()
-        if found is None or not isinstance(found[0], bytes):
-            raise ValueError(f"a picture of {conversation!r} is missing from the store")
-        return found[0]
+        return found[0] if found is not None and isinstance(found[0], bytes) else None
 
     return fetch
 

@@ -1,12 +1,12 @@
 """The books: what was used, added up by day, person, channel, guild and model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 from typing import Any
 
 from pixi.core.llm import Usage
 from pixi.core.spending import Part, Scope, UsageEntry, date_of
-from pixi.store.database import Database, marks, portions, select_many
+from pixi.store.database import Database, execute_values, select_many
 from pixi.store.statements.rows import OVERTAKEN, as_utf8
 
 _FIGURES = (
@@ -19,40 +19,31 @@ _ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGUR
 _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
 
 
-def spend(db: Database, spent: Iterable[UsageEntry]) -> None:
+def spend(db: Database, spent: Collection[UsageEntry]) -> None:
     """Enter what was used. What was used in a turn that `forget` overtook counts for no person."""
-    entries = list(spent)
     asked = f"SELECT id FROM turns WHERE generation = {OVERTAKEN} AND id IN ({{}})"
-    overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in entries if each.turn})}
+    overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in spent if each.turn})}
     sums: dict[tuple[int, str, str, str, str], UsageEntry] = {}
-    for each in entries:
+    for each in spent:
         person, channel = each.person, each.channel
         if each.turn in overtaken:
             person, channel = "", channel if each.guild else ""
         key = each.day, as_utf8(person), as_utf8(channel), as_utf8(each.guild), as_utf8(each.model)
         sums[key] = sums.get(key, UsageEntry()) + each
     # In the same order everywhere, so that two processes never wait for each other's rows.
-    for portion in portions(sorted(sums.items(), key=itemgetter(0))):
-        db.execute(
-            f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
-            f" VALUES {marks(len(portion), 5 + len(_FIGURES))}"
-            f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
-            [
-                value
-                for key, each in portion
-                for value in (
-                    *key,
-                    each.messages,
-                    each.writes,
-                    each.usage.prompt_tokens,
-                    each.usage.cached_tokens,
-                    each.usage.completion_tokens,
-                    each.usage.searches,
-                    each.unpriced,
-                    each.cost,
-                )
-            ],
-        )
+    execute_values(
+        db,
+        f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)}) VALUES {{}}"
+        f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
+        [
+            (
+                *(*key, each.messages, each.writes),
+                *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
+                *(each.usage.searches, each.unpriced, each.cost),
+            )
+            for key, each in sorted(sums.items(), key=itemgetter(0))
+        ],
+    )
 
 
 def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> UsageEntry:
@@ -64,8 +55,11 @@ def used(db: Database, day: int, scope: Scope, name: str, since: int | None = No
     return _spent((), found.fetchone())
 
 
-def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[UsageEntry, ...]:
-    """Add up what was used from one day to another, both included, by these parts and in their order."""
+def usage(db: Database, first: int, last: int, *by: Part) -> tuple[UsageEntry, ...]:
+    """Add up what was used from one day to another, both included, by these parts and in their order.
+
+    Without any part it is one sum.
+    """
     columns = ", ".join(by)
     grouped = f" GROUP BY {columns} ORDER BY {columns}" if by else ""
     found = db.execute(
