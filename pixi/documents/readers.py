@@ -164,7 +164,7 @@ class Readers:
         """
         left = dict(enumerate(paths))
         alone = False
-        while left and self._usable():
+        while left and not self._closed:
             asked = list(left)[: 1 if alone else None]
             try:
                 async with (
@@ -174,7 +174,7 @@ class Readers:
                     async for handful in handfuls:
                         yield [(left.pop(asked[number]), outcome) for number, outcome in handful]
             except ProcessLost as lost:
-                if lost.spent or not self._usable():
+                if lost.spent or self._closed:
                     continue
                 if lost.verdict is None and not alone:
                     alone = True
@@ -185,9 +185,6 @@ class Readers:
             yield [
                 (path, SetAside("was not read: reading was stopped", again=True)) for path in left.values()
             ]
-
-    def _usable(self) -> bool:
-        return not self._closed
 
     @asynccontextmanager
     async def _a_process(self) -> AsyncIterator[ReadingProcess]:
