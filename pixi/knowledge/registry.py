@@ -6,7 +6,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -91,58 +91,29 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "databases"
 
 
-def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the folder that a database's sources are relative to, and their patterns; None: it names none.
+def sources_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files that a database names, each once, with its path as written from the project's folder.
 
     Raises:
-        ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
+        ConfigError: the database is none of Pixi's, or the file that names them is not well made.
     """
     path = folder / SOURCES_FILE
     if not path.is_file():
-        return None
-    databases = shipped_folder()
-    if folder.parent != Path(os.path.realpath(databases)):
+        return
+    if folder.parent != Path(os.path.realpath(shipped_folder())):
         raise ConfigError(
             f"{SOURCES_FILE} is heeded in Pixi's own databases alone; put the files into the folder."
         )
+    project = folder.parent.parent
     try:
-        patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
-    except (OSError, ValueError) as error:
+        patterns = tomllib.loads(path.read_text(encoding="utf-8"))["files"]
+        named = dict.fromkeys(path for pattern in patterns for path in sorted(project.glob(pattern)))
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise ConfigError(f"{SOURCES_FILE} cannot be read: {display_line(str(error))}") from error
-    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-        raise ConfigError(f'{SOURCES_FILE} needs a list of patterns, e.g. files = ["docs/*.md"].')
-    for pattern in patterns:
-        if not _within(pattern, databases.name):
-            raise ConfigError(
-                f"{SOURCES_FILE}: `{display_line(pattern)}` leads out of the project; name files in it."
-            )
-    return folder.parent.parent, tuple(patterns)
-
-
-def named_by(house: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield the files, each once, with its path as written from the house."""
-    seen: set[str] = set()
-    for pattern in patterns:
-        for path in sorted(house.glob(pattern)):
-            name = path.relative_to(house).as_posix()
-            inside = Path(os.path.realpath(path)).is_relative_to(house)
-            hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
-            if name not in seen and inside and not hidden and path.is_file():
-                seen.add(name)
-                yield name, path
-
-
-def _within(pattern: str, databases: str) -> bool:
-    parts = PurePosixPath(pattern).parts
-    return bool(
-        parts
-        and "\\" not in pattern
-        and ":" not in pattern
-        and not pattern.startswith("/")
-        and not any(part.startswith(".") for part in parts)
-        and parts[0].casefold() != databases
-        and not ((len(parts) > 1 or "**" in parts[0]) and any(mark in parts[0] for mark in "*?["))
-    )
+    for path in named:
+        inside = Path(os.path.realpath(path)).is_relative_to(project)
+        if inside and path.is_file() and not path.name.startswith("."):
+            yield path.relative_to(project).as_posix(), path
 
 
 _LONGEST_TOOL = 40

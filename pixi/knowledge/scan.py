@@ -21,7 +21,7 @@ from pixi.documents.files import Document
 from pixi.knowledge.catalogue import Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
-from pixi.knowledge.registry import SOURCES_FILE, describes, named_by, sources_of
+from pixi.knowledge.registry import SOURCES_FILE, describes, sources_of
 
 
 class Walk(Struct):
@@ -160,11 +160,11 @@ class Walk(Struct):
 
     def _sources(self) -> Iterator[ScannedFile]:
         try:
-            named = sources_of(self.root)
+            named = list(sources_of(self.root))
         except ConfigError as error:
             self._fault(SOURCES_FILE, str(error))
             return
-        for path, place in named_by(*named) if named else ():
+        for path, place in named:
             if os.path.lexists(self.root / path):
                 continue  # what lies in the folder itself comes first
             try:
