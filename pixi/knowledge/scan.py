@@ -18,7 +18,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, without_halves
 from pixi.documents import Documents, Readers, SetAside, suffix_of
 from pixi.documents.files import Document
-from pixi.knowledge.catalogue import Read, ScannedFile
+from pixi.knowledge.catalogue import Catalogue, Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
 from pixi.knowledge.registry import SOURCES_FILE, describes, sources_of
@@ -46,13 +46,7 @@ class Walk(Struct):
     _reached: set[str] = field(default_factory=set)
 
     def files(self) -> Iterator[ScannedFile]:
-        """Yield every document once. Links are followed last: what they lead to has a path of its own mostly.
-
-        Raises:
-            OSError: the folder itself cannot be read.
-        """
-        with os.scandir(self.root):
-            pass
+        """Yield every document once; links last, as what they lead to has a path of its own mostly."""
         self._reached = {str(self.root)}
         yield from self._folder(str(self.root), "")
         while self._links:
@@ -273,7 +267,7 @@ class Scan(Struct):
         self._written = time.monotonic()
         try:
             after = ""
-            while files := await self.thread.run(self.store.changed, after, _CHUNK):
+            while files := await self.thread.run(self.store.call, Catalogue.changed, after, _CHUNK):
                 after = files[-1][0].path
                 await self._read(files)
             await self._flush()
@@ -284,13 +278,14 @@ class Scan(Struct):
 
     def _compare(self) -> list[str]:
         started = time.monotonic()
+        os.scandir(self.root).close()  # a folder that is gone is no empty one
         walk = Walk(self.root, _readable)
         some = None if self.only is None else walk.some(self.only)
         if some is not None:
-            gone, self.total = self.store.compare(some, walk.unseen, self.only)
+            gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, self.only)
             return gone
         walk = Walk(self.root, _readable)
-        gone, self.total = self.store.compare(walk.files(), walk.unseen, None)
+        gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
         self.seconds = time.monotonic() - started
         return gone
@@ -298,7 +293,7 @@ class Scan(Struct):
     async def _read(self, files: Sequence[tuple[ScannedFile, bytes]]) -> None:
         changed, same, failed = await asyncio.to_thread(self._sort_out, files)
         if same:
-            await self.thread.run(self.store.touch, same)
+            await self.thread.run(self.store.call, Catalogue.touch, same)
         self.done += len(same)
         for read in failed:
             self.held += bool(read.reason)

@@ -262,7 +262,8 @@ class Sync:
             if not store.take_over():
                 return False
         elif not store.whole():
-            store.reopen()
+            store.close()
+            store.open()
             if not store.writes:
                 return False
         if self._harmed:
