@@ -20,7 +20,7 @@ from pixi.knowledge.retrieval.findings import (
     Findings,
     quoted_from,
 )
-from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
+from pixi.knowledge.retrieval.passages import Passages, narrowed, sentences_of
 from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction
 from pixi.models.model import Model
 from pixi.text.terms import normalise
@@ -29,7 +29,7 @@ _log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
 NO_QUESTION = "nothing was asked"
-_VERSION = 3  # goes up when the same reply would be taken otherwise
+_VERSION = 4  # goes up when the same reply would be taken otherwise
 
 
 class RetrievalAgent:
@@ -89,7 +89,7 @@ class RetrievalAgent:
         if not question or not entries:
             return Findings((), note=NO_TEXT if question else NO_QUESTION)
         entries = sorted(entries, key=lambda entry: (entry.id, entry.digest))
-        entries, cut = await _narrowed(question, entries)
+        entries, cut = await asyncio.to_thread(narrowed, question, entries)
         model = self.model
         if model is None or model.traits.small:
             answer = await asyncio.to_thread(
@@ -127,12 +127,6 @@ class RetrievalAgent:
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
         return answer
-
-
-async def _narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], str]:
-    if sum(len(section.text) for entry in entries for section in entry.sections) <= MOST_CHARACTERS:
-        return tuple(entries), ""  # as nearly always: a thread would cost more
-    return await asyncio.to_thread(narrowed, question, entries)
 
 
 def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:
