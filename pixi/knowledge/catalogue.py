@@ -256,11 +256,8 @@ class Catalogue:
             unseen: is asked when `files` has ended, and only then: folders that could not be looked into.
             only: the files and folders that the walk went to; None: all.
         """
-        self._db.execute("BEGIN")
-        try:
+        with self._writing():
             return self._compare(files, unseen, only)
-        finally:
-            self._db.execute("COMMIT")  # of a table that is nobody else's, whatever came
 
     def _compare(
         self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None

@@ -133,11 +133,6 @@ class DirectoryDatabase:
         return self._store.snapshot.entries
 
     @property
-    def bytes(self) -> int:
-        """Return what is kept of the folder, on disk."""
-        return self._store.snapshot.bytes
-
-    @property
     def faults(self) -> Sequence[Fault]:
         """Return what could not be read, each with the reason and the mend."""
         trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()

@@ -21,7 +21,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
-from pixi.knowledge.index import Index, file_size
+from pixi.knowledge.index import Index
 from pixi.knowledge.query import IndexDamaged
 
 P = ParamSpec("P")
@@ -154,7 +154,6 @@ class Snapshot(Struct, frozen=True):
     Attributes:
         index: to be asked; None: another process is making the first one.
         entries: how many there are.
-        bytes: that catalogue and index take on disk.
         faults: the files that were set aside.
         reading: how far the process that writes has read: files done, and of how many.
         finished: it has read all that it saw at its last look.
@@ -163,7 +162,6 @@ class Snapshot(Struct, frozen=True):
 
     index: Index | None = None
     entries: int = 0
-    bytes: int = 0
     faults: tuple[Fault, ...] = ()
     reading: tuple[int, int] = (0, 0)
     finished: bool = False
@@ -371,7 +369,6 @@ class IndexStore:
         kept = Snapshot(
             index=index,
             entries=int(catalogue.told("entries") or 0),
-            bytes=(index.bytes if index else 0) + sum(map(file_size, self._cache.glob(f"{self.path.name}*"))),
             faults=tuple(catalogue.faults()),
             reading=(int(done or 0), int(total or 0)),
             finished=bool(catalogue.told("finished")),

@@ -6,7 +6,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -29,7 +29,6 @@ class Walk(Struct):
 
     Attributes:
         root: the folder itself, links resolved.
-        readable: whether a file of this name is a document.
         faults: links that lead out, folders that cannot be read, names that cannot be said.
         unknown: how many files of each other suffix were passed over.
         unseen: folders that could not be looked into; what was known of them still stands.
@@ -37,7 +36,6 @@ class Walk(Struct):
     """
 
     root: Path
-    readable: Callable[[str], bool]
     faults: list[Fault] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     unseen: list[str] = field(default_factory=list)
@@ -101,8 +99,10 @@ class Walk(Struct):
                     # A junction of Windows is a folder to Python, and may lead anywhere.
                     if self._enters(os.path.realpath(entry.path) if os.name == "nt" else entry.path, path):
                         below.append((entry.path, path))
-                elif seen := self._file(entry, path):
-                    yield seen
+                elif not _described(path):
+                    with suppress(OSError):  # it went away just now
+                        if seen := self._document(path, entry.stat(follow_symlinks=False)):
+                            yield seen
             waiting += reversed(below)
 
     def _enters(self, real: str, path: str) -> bool:
@@ -116,37 +116,18 @@ class Walk(Struct):
 
     def _link(self, real: str, path: str) -> Iterator[ScannedFile]:
         """Yield what lies in the folder by itself has been met; a link can still lead to a hidden place."""
-        if not Path(real).is_relative_to(self.root):
-            self._fault(path, "this link leads out of the folder; put the file itself there.")
-        elif os.path.isdir(real):
-            # A folder that was met, or one in it, is not met again; neither is one that holds the link.
-            if real not in self._reached and not str(self.root).startswith(f"{real}{os.sep}"):
-                self._reached.add(real)
+        if self._enters(real, path):
+            if os.path.isdir(real):
                 yield from self._folder(real, path)
-        elif self._is_hidden(real) and real not in self._reached:
-            self._reached.add(real)
-            try:
-                status = os.stat(real)
-            except OSError:
-                return  # it leads nowhere
-            if seen := self._document(path, status):
-                yield seen
-
-    def _is_hidden(self, real: str) -> bool:
-        return any(_hidden(part) for part in Path(real).relative_to(self.root).parts)
-
-    def _file(self, entry: "os.DirEntry[str]", path: str) -> ScannedFile | None:
-        if _described(path):
-            return None
-        try:
-            return self._document(path, entry.stat(follow_symlinks=False))
-        except OSError:
-            return None  # it went away just now
+            elif any(map(_hidden, Path(real).relative_to(self.root).parts)):
+                with suppress(OSError):  # it leads nowhere
+                    if seen := self._document(path, os.stat(real)):
+                        yield seen
 
     def _document(self, path: str, status: os.stat_result) -> ScannedFile | None:
         if not stat.S_ISREG(status.st_mode):
             return None  # a pipe or a device: to open it could wait for ever
-        if not self.readable(path.rsplit("/", 1)[-1]):
+        if not suffix_of(path.rsplit("/", 1)[-1]):
             suffix = os.path.splitext(path)[1].lower()
             self.unknown[display_line(suffix, longest=20)] += 1
             return None
@@ -279,12 +260,12 @@ class Scan(Struct):
     def _compare(self) -> list[str]:
         started = time.monotonic()
         os.scandir(self.root).close()  # a folder that is gone is no empty one
-        walk = Walk(self.root, _readable)
+        walk = Walk(self.root)
         some = None if self.only is None else walk.some(self.only)
         if some is not None:
             gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, self.only)
             return gone
-        walk = Walk(self.root, _readable)
+        walk = Walk(self.root)
         gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
         self.seconds = time.monotonic() - started
@@ -375,10 +356,6 @@ class Scan(Struct):
         writing, self._writing = self._writing, None
         if writing:
             await writing
-
-
-def _readable(name: str) -> bool:
-    return suffix_of(name) != ""
 
 
 def _hash(path: Path) -> bytes:

@@ -10,10 +10,6 @@ from pixi.knowledge.registry import describe, describes
 from pixi.knowledge.scan import Walk
 
 
-def is_text(name: str) -> bool:
-    return name.lower().endswith((".md", ".txt", ".json.zst"))
-
-
 def put(folder: Path, *names: str) -> None:
     for name in names:
         path = folder / name
@@ -22,7 +18,7 @@ def put(folder: Path, *names: str) -> None:
 
 
 def walked(folder: Path) -> tuple[list[str], Walk]:
-    walk = Walk(Path(os.path.realpath(folder)), is_text)
+    walk = Walk(Path(os.path.realpath(folder)))
     return [seen.path for seen in walk.files()], walk
 
 
@@ -33,7 +29,7 @@ def test_sub_folders_are_included_in_order_of_name(tmp_path: Path) -> None:
 
 def test_size_and_time_are_told(tmp_path: Path) -> None:
     put(tmp_path, "a.md")
-    (seen,) = Walk(tmp_path, is_text).files()
+    (seen,) = Walk(tmp_path).files()
     assert (seen.size, seen.mtime) == (14, (tmp_path / "a.md").stat().st_mtime_ns)
 
 
@@ -148,7 +144,7 @@ class TestSome:
     """A walk to what has changed alone."""
 
     def some(self, folder: Path, *paths: str) -> list[str] | None:
-        found = Walk(Path(os.path.realpath(folder)), is_text).some(paths)
+        found = Walk(Path(os.path.realpath(folder))).some(paths)
         return None if found is None else sorted(seen.path for seen in found)
 
     def test_files_and_folders_are_gone_to_and_nothing_else(self, tmp_path: Path) -> None:

@@ -97,7 +97,6 @@ def test_it_opens_again(tmp_path: Path, index: Index) -> None:
     index.close()
     again = Index.open(tmp_path / "index")
     assert again.entries == 4
-    assert again.bytes > 0
     assert ids(again.search("thin pancakes", 1)) == [1]
     again.change([entry(5, "Blini are made with buckwheat.")], [2])
     again.close()
