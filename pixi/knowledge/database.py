@@ -67,14 +67,18 @@ class DirectoryDatabase:
         self._about = about
         self._store = store
         self._askers = Threads(4, thread_name_prefix=f"ask {name}")
-        self._sync = Sync(
-            root, name, store, thread=thread, progress=progress, began=self._describe, looked=self._looked
-        )
         self._vectors: Vectors | None = None
         if embedder is not None:
-            self._vectors = Vectors(
-                store, embedder, self._askers, self._sync.in_use, name=name, progress=progress
-            )
+            self._vectors = Vectors(store, embedder, self._askers, name=name, progress=progress)
+        self._sync = Sync(
+            root,
+            name,
+            store,
+            thread=thread,
+            progress=progress,
+            began=self._describe,
+            looked=self._vectors.look if self._vectors else lambda: None,
+        )
         self._closed = False
 
     @classmethod
@@ -204,14 +208,12 @@ class DirectoryDatabase:
         index = self._store.snapshot.index
         if index is None:
             return ()
-        self._sync.in_use[index] += 1
         try:
-            return await self._askers.run(index.sure, text, limit)
+            with self._store.asking(index):
+                return await self._askers.run(index.sure, text, limit)
         except IndexDamaged:
             self._sync.look_soon(damaged=index)  # a model that is shown passages may never search
             return ()
-        finally:
-            self._sync.in_use[index] -= 1
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
         """Return the entries with these ids, in this order; an id that is none of this database is left out.
@@ -250,23 +252,13 @@ class DirectoryDatabase:
         await self.close()
 
     async def _asked(self, index: Index, query: str, limit: int) -> Found:
-        self._sync.in_use[index] += 1
-        try:
-            return await self._rank(index, query, limit)
-        finally:
-            self._sync.in_use[index] -= 1
-
-    async def _rank(self, index: Index, query: str, limit: int) -> Found:
-        if self._vectors and (found := await self._vectors.search(index, query, limit)):
-            return found
-        return await self._askers.run(index.search, query, limit)
+        with self._store.asking(index):
+            if self._vectors and (found := await self._vectors.search(index, query, limit)):
+                return found
+            return await self._askers.run(index.search, query, limit)
 
     def _describe(self) -> None:
         self._about = describe(self.folder, self.name)
-
-    def _looked(self) -> None:
-        if self._vectors:
-            self._vectors.look()
 
 
 def _open(folder: Path, name: str, cache: Path | None) -> tuple[Path, IndexStore]:

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -184,7 +185,8 @@ class IndexStore:
         self._token = ""
         self._generation = ""
         self.snapshot = Snapshot()
-        self.replaced: list[Index] = []  # searches may still ask them; whoever knows closes them
+        self._replaced: list[Index] = []  # searches may still ask them
+        self._asked: Counter[Index] = Counter()
 
     @property
     def writes(self) -> bool:
@@ -295,6 +297,23 @@ class IndexStore:
         """Return the digest of each entry that the index holds, by id. From any thread."""
         return self._look_up(Catalogue.digests) or {}
 
+    @contextmanager
+    def asking(self, index: Index) -> Iterator[None]:
+        """Keep an index open meanwhile, even if another takes its place."""
+        self._asked[index] += 1
+        try:
+            yield
+        finally:
+            self._asked[index] -= 1
+
+    def outlived(self) -> list[Index]:
+        """Return the indexes to close: others took their place, and nobody asks them any longer."""
+        unasked = [each for each in self._replaced if not self._asked[each]]
+        for each in unasked:
+            self._replaced.remove(each)
+            del self._asked[each]
+        return unasked
+
     def _look_up(self, question: Callable[[Catalogue], T]) -> T | None:
         """Ask the catalogue over a connection of its own; None: there is none yet."""
         with self._disk():
@@ -307,13 +326,13 @@ class IndexStore:
     def close(self) -> None:
         """Let go of both and let another process write. Calling it twice does no harm.
 
-        The index is among the `replaced` then.
+        The index is among the `outlived` then, once nobody asks it.
         """
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
         if self.snapshot.index:
-            self.replaced.append(self.snapshot.index)
+            self._replaced.append(self.snapshot.index)
             self.snapshot = Snapshot()
         self._token = self._generation = ""
         self._lock.give_back()
@@ -365,7 +384,7 @@ class IndexStore:
         catalogue = catalogue or self.catalogue
         done, _, total = catalogue.told("reading").partition("/")
         if self.snapshot.index not in (None, index):
-            self.replaced.append(self.snapshot.index)
+            self._replaced.append(self.snapshot.index)
         kept = Snapshot(
             index=index,
             entries=int(catalogue.told("entries") or 0),

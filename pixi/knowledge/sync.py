@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -94,7 +93,6 @@ class Sync:
     Attributes:
         scan: the last one; None before the first.
         trouble: why it cannot go on, for the operator; "" while it can.
-        in_use: counts who asks an index, which is not closed meanwhile.
         readers: the processes that read.
     """
 
@@ -111,7 +109,6 @@ class Sync:
     ) -> None:
         self.scan: Scan | None = None
         self.trouble = ""
-        self.in_use: Counter[Index] = Counter()
         self.readers = Readers()
         self._root = root
         self._name = display_line(name)
@@ -250,9 +247,7 @@ class Sync:
 
     async def _let_go(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
-        for index in [each for each in self._store.replaced if not self.in_use[each]]:
-            self._store.replaced.remove(index)
-            del self.in_use[index]
+        for index in self._store.outlived():
             await self._writer.run(index.close)
 
     def _hold(self) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -126,7 +125,6 @@ class Vectors:
         store: what they follow; their file lies beside its catalogue.
         embedder: the model; whoever opened it closes it.
         threads: wait for no writing.
-        in_use: counts who reads an index, which is not closed meanwhile.
         name: of the database, for the log.
         progress: is told how far embedding is, in a line for people.
 
@@ -142,7 +140,6 @@ class Vectors:
         store: IndexStore,
         embedder: "OpenAIEmbeddings",
         threads: Threads,
-        in_use: Counter[Index],
         *,
         name: str,
         progress: Reporter,
@@ -154,7 +151,6 @@ class Vectors:
         self._store = store
         self._embedder = embedder
         self._threads = threads
-        self._in_use = in_use
         self._name = display_line(name)
         self._progress = progress
         self._thread = Threads(1, thread_name_prefix=f"vectors {name}")
@@ -200,9 +196,9 @@ class Vectors:
 
     async def _follow(self, index: Index) -> bool:
         """Hold the vectors of what the index holds now; False where some could not be had yet."""
-        self._in_use[index] += 1
         try:
-            whole = await self._take_in(index, await self._threads.run(self._store.digests))
+            with self._store.asking(index):
+                whole = await self._take_in(index, await self._threads.run(self._store.digests))
             self.trouble = ""
             return whole
         except ModelError as error:
@@ -213,8 +209,6 @@ class Vectors:
             self._tell_once("file", self.trouble)
         except (IndexDamaged, CatalogueDamaged, ConfigError):
             pass  # all are told of, and mended, by those who read the documents
-        finally:
-            self._in_use[index] -= 1
         return False
 
     async def _take_in(self, index: Index, contents: Mapping[int, str]) -> bool:
