@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
@@ -48,10 +49,11 @@ def measure(name: str, quick: bool) -> list[Figure]:
     # Imported here: what one needs (a model, another client) must not burden the others.
     run = cast("Callable[[bool], list[Figure]]", import_module(f"benchmarks.{name}").run)
     try:
-        return run(quick)
+        figures = run(quick)
     except (WorkerFailed, PixiError, TimeoutError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        return [Figure(name.capitalize(), f"python -m benchmarks {name}", "–", f"not measured: {why}")]
+        figures = [Figure(name.capitalize(), "–", f"not measured: {why}")]
+    return [replace(figure, command=f"python -m benchmarks {name}") for figure in figures]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -195,7 +195,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Retrieval by number: the wanted sentence of {named.asked} comes back",
-            command="python -m benchmarks.retrieval",
             goal="1.00, and nothing else",
             ours=f"{shares['names the number']}, {named.beside / max(named.characters, 1):.2f} beside it",
             peers={f"a helper that {name}": shares[name] for name in shares if name != "names the number"},

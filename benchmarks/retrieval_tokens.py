@@ -147,7 +147,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Main-model tokens for {len(asked)} questions over long entries",
-            command="python -m benchmarks.retrieval_tokens",
             goal="as few as can be",
             ours=f"{found:,} with the retrieval agent",
             peers={"the entries in the prompt": f"{whole:,}"},

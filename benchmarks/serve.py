@@ -27,7 +27,6 @@ from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
 from benchmarks.serve_relay import WAYS
 
-COMMAND = "python -m benchmarks serve"
 GOAL_START_MS = 700
 GOAL_JSON_MS = 2.0
 GOAL_EVENT_MS = 5.0
@@ -202,7 +201,6 @@ def _answers(server: ServerAddress, folder: Path, quick: bool) -> list[Figure]:
     return [
         Figure(
             name="`serve`: from the start to the first answer on /healthz",
-            command=COMMAND,
             goal=f"≤ {GOAL_START_MS} ms",
             ours=f"{first['pixi']:,.0f} ms",
             peers={SDK: f"{first['sdk']:,.0f} ms"},
@@ -216,7 +214,6 @@ def _answers(server: ServerAddress, folder: Path, quick: bool) -> list[Figure]:
         ),
         Figure(
             name="`serve`: what a JSON answer takes beyond the model's, 100 chunks, 3 messages, 1 reaction",
-            command=COMMAND,
             goal=f"≤ {GOAL_JSON_MS:g} ms",
             ours=f"{added['pixi']:.2f} ms",
             peers={SDK: f"{added['sdk']:.2f} ms"},
@@ -289,7 +286,6 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
     return [
         Figure(
             name=f"`serve`: from the written `]` to the event at the client, p50 / p99, {streams} streams",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_EVENT_MS:g} ms",
             ours=f"{p50['pixi']:.2f} / {p99['pixi']:.2f} ms",
             peers={SDK: f"{p50['sdk']:.2f} / {p99['sdk']:.2f} ms"},
@@ -306,7 +302,6 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
         ),
         Figure(
             name=f"`serve`: memory per open stream with its turn, at most, {streams} streams",
-            command=COMMAND,
             goal=f"≤ {GOAL_STREAM_KB} KB",
             ours=f"{held['pixi']:.0f} KB",
             peers={SDK: f"{held['sdk']:.0f} KB"},
@@ -348,7 +343,6 @@ def _idle(server: ServerAddress, clients: Worker, folder: Path, quick: bool) -> 
         clients.ask({"do": "close"})
     return Figure(
         name=f"`serve`: memory of {count:,} clients that follow a turn in which nothing happens",
-        command=COMMAND,
         goal=f"≤ {GOAL_IDLE_MB} MB",
         ours=f"{held:.1f} MB",
         met=held <= GOAL_IDLE_MB,

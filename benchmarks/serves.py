@@ -14,7 +14,6 @@ from benchmarks.report import Figure, progress
 from benchmarks.serve import RATE, SEND_STAMP, SETTINGS, Served, clients_of_streams, home, pixi
 from tests.servers.postgres import Postgres
 
-COMMAND = "python -m benchmarks serves"
 GOAL_MS = 15.0
 CHUNKS = 200
 
@@ -82,7 +81,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Several `serve`: an event at a client of another one, p50 / p99, {streams} replies",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_MS:g} ms later than at a client of its own",
             ours=f"{later[0]:.2f} / {later[1]:.2f} ms",
             floors={"at its own client, from the `]`": f"{floor[0]:.2f} / {floor[1]:.2f} ms"},

@@ -19,7 +19,6 @@ from benchmarks.rounds import interleave
 from pixi.documents import FileLimits
 from pixi.documents.process import FileOpener, ReadingProcess
 
-COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300
 GOAL_PROMPT_MS = 600
 GOAL_READER_MS = 250
@@ -175,7 +174,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="Start: `--help`",
-            command=COMMAND,
             goal=f"≤ {GOAL_HELP_MS} ms",
             ours=f"{shown:,.0f} ms",
             floors=floors,
@@ -184,7 +182,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="Start: first prompt of `chat` against a server",
-            command=COMMAND,
             goal=f"≤ {GOAL_PROMPT_MS} ms",
             ours=f"{prompt:,.0f} ms",
             floors=floors,
@@ -193,7 +190,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="Start: a process that reads documents, confined",
-            command=COMMAND,
             goal=f"≤ {GOAL_READER_MS} ms",
             ours=f"{reader:,.0f} ms",
             floors=floors,
@@ -202,7 +198,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name=f"Memory of `chat` at rest, {REST:g} s after the first prompt",
-            command=COMMAND,
             goal=f"≤ {GOAL_REST_MB} MB",
             ours=f"{rest:,.0f} MB" if rest else "not told by this system",
             met=rest <= GOAL_REST_MB if rest else None,

@@ -29,7 +29,6 @@ from pixi.knowledge.registry import shipped_folder
 
 LINES = Path(__file__).with_name("sureness_lines.toml")
 NAME = "Passages shown unasked: questions that bring theirs; vain questions, and small talk, that bring any"
-COMMAND = "python -m benchmarks sureness"
 GOAL = "≥ 60 %; ≤ 5 %; 0"
 MOST = 400
 """Questions of a collection that are asked."""
@@ -172,7 +171,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             NAME,
-            COMMAND,
             GOAL,
             f"{answered.recall:.0%}; {unanswered.share:.0%}; {small_talk.share:.1%}",
             met=answered.recall >= 0.6 and unanswered.share <= 0.05 and not small_talk.brought,

