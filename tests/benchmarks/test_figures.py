@@ -200,7 +200,8 @@ def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_t
     assert long_talk.told(asked).share == 0.9
 
 
-def test_crowd() -> None:
+def test_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "_QUICK_SECOND", 0.004)
     figures = crowd.run(quick=True)
     assert len(figures) == 4
     assert all(_has_value(figure) and figure.met is not None for figure in figures)
@@ -234,11 +235,14 @@ def test_bars_for_a_row_of_values() -> None:
     assert len(long_talk.sparks(list(range(250)), min)) <= 100
 
 
-def test_the_command_measures_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_measures_what_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parser, "run", lambda quick: [Figure("Parser", "soon", f"quick: {quick}")])
     assert command.main(["parser", "--quick"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.startswith("Parser")
-    assert "goal" in shown.out
+    assert capsys.readouterr().out == "Parser: quick: True  (goal soon)\n"
+    (figure,) = command.measure("parser", quick=True)
+    assert figure.command == "python -m benchmarks parser"
 
 
 def test_a_figure_that_fails_says_why(

@@ -60,12 +60,6 @@ def test_an_unknown_suffix_is_counted_and_no_fault(tmp_path: Path) -> None:
     assert not walk.faults
 
 
-def test_names_in_every_script(tmp_path: Path) -> None:
-    names = ["煎饼.md", "پنکیک‌ها.md", "ⲁⲃ.md", "กล้วย.md", "🥞.md", "a b'c\"d;--.md", "e\u0301.md"]
-    put(tmp_path, *names)
-    assert sorted(walked(tmp_path)[0]) == sorted(names)
-
-
 @pytest.mark.skipif(os.name == "nt", reason="such names cannot be there")
 def test_a_name_that_is_no_unicode_is_a_fault_and_the_rest_is_found(tmp_path: Path) -> None:
     put(tmp_path, "a.md", "line\nbreak.md")

@@ -205,13 +205,10 @@ def test_stop_words_alone_find_something(asked: Index) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "pan " * 25_000,
         "".join(chr(0x4E00 + number % 20_000) for number in range(100_000)),
-        "x" * 100_000,
         " ".join(f"unknwon{chr(97 + number % 26)}word" for number in range(8_000)),
-        "ก" * 100_000,
     ],
-    ids=["repeated", "characters", "one word", "unknown words", "thai"],
+    ids=["characters", "unknown words"],
 )
 def test_of_a_query_of_100_000_characters_the_rest_is_not_read(asked: Index, query: str) -> None:
     asked.search(query, 10)
