@@ -4,27 +4,23 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
 from pixi.core.channel import Channel
-from pixi.core.conversation import Bounds
-from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
-from pixi.core.language import Planned
-from pixi.core.llm import Line, Usage
+from pixi.core.events import Failed, TurnEnded, TurnEvent
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.spending import Limits, UsageEntry
+from pixi.core.spending import Limits
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
-from pixi.store.framing import Framing
-from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
+from pixi.store.kept import Begun, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.store.writer import Writer
@@ -183,13 +179,6 @@ class Recording(Channel):
             self.wrong.append(f"the turn ended with {event.finish!r}")
 
 
-def _at_once() -> asyncio.Future[None]:
-    """Return a future that is done, as the store returns futures: a coroutine would take a task for each."""
-    done = asyncio.get_running_loop().create_future()
-    done.set_result(None)
-    return done
-
-
 class Forgetful(SqliteStore):
     """A store that keeps a message until its turn begins, and no more: the engine without its journal."""
 
@@ -205,82 +194,20 @@ class Forgetful(SqliteStore):
         return SavedConversation(0, (), self._waiting.pop(conversation, ()), ())
 
     async def begin_turn(
-        self,
-        conversation: str,
-        generation: int,
-        persona: str,
-        message_ids: tuple[str, ...],
-        *,
-        model: str = "",
-        revision: int | None = None,
-        lease: int,
+        self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...], **_: Any
     ) -> Begun:
         return Begun(1, message_ids)
 
-    def plan(self, turn: int, commands: Sequence[Planned], *, lease: int | None = None) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def command_ended(
-        self,
-        turn: int,
-        number: int,
-        outcome: CommandOutcome,
-        *,
-        later: bool = False,
-        lease: int | None = None,
-    ) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def mark_turn(self, turn: int, mark: Mark, *, lease: int | None = None) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def intend(
-        self,
-        turn: int,
-        sequence: int,
-        kind: str,
-        payload: str,
-        *,
-        target: int = 0,
-        command: int | None = None,
-        outcome: Outcome | None = None,
-        lease: int | None = None,
-    ) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def settle(
-        self,
-        turn: int,
-        sequence: int,
-        outcome: Outcome,
-        platform_id: str | None = None,
-        *,
-        later: bool = False,
-    ) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    async def end_turn(
-        self,
-        turn: int,
-        lines: tuple[Line, ...],
-        finish: Finish,
-        steps: int,
-        usage: Usage,
-        *,
-        cost: float | None = None,
-        model: str | None = None,
-        spent: Sequence[UsageEntry] = (),
-        window: Bounds | None = None,
-        again: Sequence[str] = (),
-        framing: Framing | None = None,
-        lease: int | None = None,
-    ) -> bool:
+    async def end_turn(self, *_: Any, **__: Any) -> bool:
         return True
+
+    def _unrecorded(self, *_: Any, **__: Any) -> Awaitable[None]:
+        """Return a future that is done, as a store does: a coroutine would take a task for each."""
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    plan = command_ended = mark_turn = intend = settle = _unrecorded
 
 
 class Pixi:
