@@ -15,8 +15,8 @@ taken by what it covers of the question:
   you hungry?" and the hungry years), but where the title or heading alone covers the question: "what is a
   dosa?". That must weigh `_NAMED`, or "do you like pancakes?" would find any entry on pancakes.
 
-`python -m benchmarks sureness` measures it. Of its own lines, one of 84 questions that nothing answers brought a
-passage, and none of 831 of small talk; two of three that are answered brought their document. With an
+`python -m benchmarks sureness` measures it. Of its lines, one of 84 questions that nothing answers brought
+a passage, and none of 831 of small talk; two of three that are answered brought their document. With an
 evidence of 1, seven lines of small talk did; where a title of any weight counted, so did "what time is it?".
 """
 
@@ -46,12 +46,9 @@ from pixi.text.terms import (
 )
 
 SIZE = 1_000
-"""Characters of a passage. A little more is left whole rather than cut into a large and a tiny one."""
+"""Characters of a passage, about."""
 
 _WITHIN = " › "  # between a heading and the one below it
-
-_WHOLE = SIZE * 13 // 10
-_HALF = SIZE // 2
 
 _ITEM = re.compile(r"\s*\n(?!\s*(?:\n|[-*+|#>]|\d+[.)]))\s*")
 """The end of a line that is only the width of a page: no item, row or paragraph begins behind it."""
@@ -117,7 +114,7 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
 def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
     """Yield the pieces of a section that are not blank, each with its place."""
     text, line, counted = section.text, section.line, 0
-    for start, end in _spans(text):
+    for start, end in spans(text, SIZE):
         piece = text[start:end]
         begin = start + len(piece) - len(piece.lstrip())
         piece = piece.strip()
@@ -129,10 +126,14 @@ def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
         yield piece, Source(entry.id, entry.title, entry.path, section.heading, line, section.page)
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
+def spans(text: str, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and the end of stretches of about so many characters, cut at the best pauses.
+
+    A little more is left whole rather than cut into a large and a tiny stretch.
+    """
     start = 0
-    while len(text) - start > _WHOLE:
-        end = _pause(text, start + _HALF, start + SIZE)
+    while len(text) - start > size * 13 // 10:
+        end = _pause(text, start + size // 2, start + size)
         yield start, end
         start = end
     yield start, len(text)

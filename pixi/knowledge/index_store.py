@@ -275,13 +275,6 @@ class IndexStore:
         with self._disk():
             return method(self.catalogue, *args, **kwargs)
 
-    def trust(self, readers: str) -> None:
-        """Have every file read again where other readers read it."""
-        with self._disk():
-            if self.catalogue.told("readers") != readers:
-                self.catalogue.distrust()
-                self.catalogue.tell(readers=readers)
-
     def tell(self, **notes: str | int) -> None:
         """Keep notes by their names."""
         with self._disk():

@@ -188,14 +188,10 @@ def find_database(name: str, folders: Sequence[Path]) -> DatabaseRef:
         ConfigError: there is none; the text names the nearest.
     """
     everything = _everything(folders)
-    wanted = name_key(name)
-    for each in everything:
-        if wanted == name_key(each.name):
-            return each
-    for each in everything:
-        if wanted == each.tool:
-            return each
-    raise ConfigError(_unknown(name, folders, everything))
+    found = {each.tool: each for each in everything} | {name_key(each.name): each for each in everything}
+    if name_key(name) not in found:
+        raise ConfigError(_unknown(name, folders, everything))
+    return found[name_key(name)]
 
 
 def require_folder(folder: Path) -> None:
@@ -208,14 +204,9 @@ def require_folder(folder: Path) -> None:
         return
     if folder.exists():
         raise ConfigError(f"{display_path(folder)}: this is a file; name the folder that holds it.")
-    from rapidfuzz import fuzz, process
-
     place = folder.absolute().parent
-    beside = [each.name for each in _folders(place)]
-    nearest = process.extractOne(
-        name_key(folder.name), beside, scorer=fuzz.ratio, processor=name_key, score_cutoff=60
-    )
-    mend = f"do you mean {display_path(place / nearest[0])}?" if nearest else "create it, or mend the path."
+    nearest = _nearest(folder.name, [each.name for each in _folders(place)])
+    mend = f"do you mean {display_path(place / nearest)}?" if nearest else "create it, or mend the path."
     raise ConfigError(f"{display_path(folder)}: there is no such folder; {mend}")
 
 
@@ -288,15 +279,21 @@ def _mark(name: str) -> str:
     return blake2b(name_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
 
 
-def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Return the name that is most like another; "" where none is near."""
     from rapidfuzz import fuzz, process
 
+    found = process.extractOne(name_key(name), names, scorer=fuzz.ratio, processor=name_key, score_cutoff=60)
+    return found[0] if found else ""
+
+
+def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
     from pixi.core.spending import some
 
-    known = {name_key(each.name): display_line(each.name) for each in everything}
-    nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
-    there = some([*known.values()], 12) or "none"
-    mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
+    known = [each.name for each in everything]
+    nearest = _nearest(name, known)
+    there = some([*map(display_line, known)], 12) or "none"
+    mend = f"do you mean `{display_line(nearest)}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
     return f"there is no database `{display_line(name, longest=60)}` in {places}: {mend}"

@@ -12,7 +12,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
 from pixi.documents import Readers
 from pixi.documents.watching import bursts
-from pixi.knowledge.catalogue import CatalogueDamaged
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
 from pixi.knowledge.scan import Scan, readers_tag
@@ -266,7 +266,7 @@ class Sync:
             raise CatalogueDamaged("an entry cannot be read")
         store.check(broken=self._damaged)
         self._damaged = None
-        store.trust(readers_tag())
+        store.call(Catalogue.trust, readers_tag())
         self._began()
         return True
 
