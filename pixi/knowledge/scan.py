@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, without_halves
-from pixi.documents import Documents, Readers, SetAside, suffix_of
+from pixi.documents import Documents, SetAside, suffix_of
 from pixi.documents.files import Document
+from pixi.documents.readers import Readers
 from pixi.knowledge.catalogue import Catalogue, Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
-from pixi.documents import Readers
+from pixi.documents.readers import Readers
 from pixi.documents.watching import bursts
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged
 from pixi.knowledge.index import Index
@@ -242,8 +242,12 @@ class Sync:
                 self._dismiss(None)
 
     async def _looked_at(self, only: Sequence[str] | None) -> bool:
-        held = await self._writer.run(self._hold)
-        return await self._read_new(only) if held else self._others_finished()
+        if await self._writer.run(self._hold):
+            await self._read_new(only)
+            return True
+        if self._has_results:
+            self._wrote.set()
+        return self._store.snapshot.finished
 
     async def _let_go(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
@@ -270,7 +274,7 @@ class Sync:
         self._began()
         return True
 
-    async def _read_new(self, only: Sequence[str] | None) -> bool:
+    async def _read_new(self, only: Sequence[str] | None) -> None:
         if self.scan is None or self.trouble:
             only = None
         scan = Scan(self._root, self._store, self._writer, self.readers, self._wrote.set, only)
@@ -283,12 +287,6 @@ class Sync:
             await scan.run()
         finally:
             telling.cancel()
-        return True
-
-    def _others_finished(self) -> bool:
-        if self._has_results:
-            self._wrote.set()
-        return self._store.snapshot.finished
 
     async def _tell(self) -> None:
         told = False

@@ -229,7 +229,7 @@ class Vectors:
         changed = iter([each for each, digest in contents.items() if self._known.get(each) != digest])
         whole, done = True, 0
         while some := list(islice(changed, _ENTRIES_AT_ONCE)):
-            passages = await self._thread.run(_passages, index, some)
+            passages = await self._thread.run(lambda: list(index.passages(some)))
             vectors = await self._vectors_of([each.text for each in passages])
             if vectors is None:
                 whole = False
@@ -418,10 +418,6 @@ class Vectors:
         if kind not in self._told:
             self._told.add(kind)
             _log.warning("%s", text)
-
-
-def _passages(index: Index, entries: Sequence[int]) -> list[Passage]:
-    return list(index.passages(entries))
 
 
 def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:

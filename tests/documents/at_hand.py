@@ -5,9 +5,10 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 
-from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, SetAside
 from pixi.documents.files import Document, Section, open_regular, original_of
 from pixi.documents.formats import read_documents
+from pixi.documents.readers import Readers
 from pixi.documents.wire import DocumentCleaner
 
 

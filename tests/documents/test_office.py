@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, SetAside
 from pixi.documents.files import Section
+from pixi.documents.readers import Readers
 from tests.documents.at_hand import read, sections, write
 
 if TYPE_CHECKING:

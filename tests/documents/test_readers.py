@@ -14,9 +14,10 @@ import pytest
 import zstandard
 
 from pixi.core.errors import ConfigError
-from pixi.documents import Documents, FileLimits, Readers, SetAside, process
+from pixi.documents import Documents, FileLimits, SetAside, process
 from pixi.documents.files import Document, Section, open_regular
 from pixi.documents.formats.fetched import Label, labelled
+from pixi.documents.readers import Readers
 from pixi.documents.wire import HANDS_OVER
 from tests.documents.at_hand import write
 from tests.documents.test_office import epub, line, pdf, word
@@ -70,7 +71,7 @@ async def test_what_the_program_itself_holds_does_not_count_against_who_reads_fo
 HOLDING = """
 import asyncio, sys
 from pathlib import Path
-from pixi.documents import Readers
+from pixi.documents.readers import Readers
 
 async def main():
     held = bytearray(b"x") * 80_000_000  # more than half of what one process may hold
@@ -271,7 +272,7 @@ async def test_no_secret_goes_along(
 ORPHAN = """
 import asyncio, sys
 from pathlib import Path
-from pixi.documents import Readers
+from pixi.documents.readers import Readers
 
 async def main():
     readers = Readers(workers=2)
