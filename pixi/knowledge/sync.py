@@ -180,18 +180,12 @@ class Sync:
         self._wake.set()
 
     async def first_results(self, seconds: float) -> None:
-        """Return when there is something to find, or nothing to be found, or after so long."""
-        if self._looked or self._has_results:
-            return
-        ready = asyncio.ensure_future(self._wait_in(self._readying))
-        wrote = asyncio.ensure_future(self._wrote.wait())
-        try:
-            await asyncio.wait((ready, wrote), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in (ready, wrote):
-                each.cancel()
-            # A fault of reading is told by `ready` and `faults`; a search finds what there is.
-            await asyncio.gather(ready, wrote, return_exceptions=True)
+        """Return when there is something to find, or nothing to be found, or after so long.
+
+        A fault of reading is told by `ready` and `faults`; a search finds what there is.
+        """
+        if not self._looked and not self._has_results:
+            await _woken(self._wrote, seconds)
 
     @property
     def _has_results(self) -> bool:
@@ -313,19 +307,11 @@ class Sync:
         held = self.trouble or (self.scan and self.scan.held)
         pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
         if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
-            if await self._woken(_IDLE_SECONDS):
+            if await _woken(self._wake, _IDLE_SECONDS):
                 return
             await self.readers.rest()
-        if not await self._woken(pause):
+        if not await _woken(self._wake, pause):
             self._everywhere = True
-
-    async def _woken(self, seconds: float | None) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _follow(self) -> None:
         async with aclosing(changes(self._root, self._pause)) as changed:
@@ -347,6 +333,7 @@ class Sync:
 
     def _dismiss(self, error: ConfigError | None) -> None:
         """Let those go who wait for the end of a look."""
+        self._wrote.set()
         waiting, self._readying = self._readying, []
         if error and not self._tasks:
             waiting += self._refreshing
@@ -358,6 +345,16 @@ class Sync:
                 future.set_exception(error)
             else:
                 future.set_result(None)
+
+
+async def _woken(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for an event; False where it does not come within so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _report_failure(task: "asyncio.Task[None]") -> None:

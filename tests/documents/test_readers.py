@@ -71,11 +71,12 @@ async def test_what_the_program_itself_holds_does_not_count_against_who_reads_fo
 HOLDING = """
 import asyncio, sys
 from pathlib import Path
+from pixi.documents.files import FileLimits
 from pixi.documents.readers import Readers
 
 async def main():
     held = bytearray(b"x") * 80_000_000  # more than half of what one process may hold
-    async with Readers(workers=1, megabytes=150) as readers:
+    async with Readers(workers=1, limits=FileLimits(megabytes=150)) as readers:
         await readers.read(Path(sys.argv[1]))
         pids = [process.pid for process in readers._processes]
         await readers.read(Path(sys.argv[1]))
@@ -153,7 +154,7 @@ async def test_what_was_passed_over_is_told(readers: Readers, tmp_path: Path) ->
 async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
     slow = write(tmp_path / "slow.md", slow_text())
     others = [write(tmp_path / f"{number}.md", "text") for number in range(20)]
-    async with Readers(workers=1, seconds=1.0) as readers:
+    async with Readers(workers=1, limits=FileLimits(seconds=1.0)) as readers:
         came = {path: out async for path, out in readers.read_many([*others[:10], slow, *others[10:]])}
     fault = came.pop(slow)
     assert isinstance(fault, SetAside)
@@ -166,7 +167,7 @@ async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp
 async def test_a_file_that_needs_too_much_memory_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
     greedy = write(tmp_path / "greedy.json", "[" + "[1,2,3,4,5,6,7,8]," * 700_000 + "0]")
     small = write(tmp_path / "small.md", "text")
-    async with Readers(workers=1, megabytes=120) as readers:
+    async with Readers(workers=1, limits=FileLimits(megabytes=120)) as readers:
         came = {path: out async for path, out in readers.read_many([greedy, small])}
     fault = came[greedy]
     assert isinstance(fault, SetAside)
@@ -386,7 +387,7 @@ async def test_files_that_nobody_can_open_hold_up_nothing_else(
     gone = [write(tmp_path / f"gone{number}.md", "text") for number in range(2)]
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     try:
-        async with Readers(workers=1, seconds=0.05) as readers:
+        async with Readers(workers=1, limits=FileLimits(seconds=0.05)) as readers:
             for path in gone:
                 with pytest.raises(SetAside, match="takes longer"):
                     await readers.read(path)

@@ -687,7 +687,7 @@ async def test_entries_are_read_while_others_are_written(folder: Path, opened: O
 async def test_a_database_ends_also_where_a_change_comes_at_that_moment(opened: Opening) -> None:
     following = (await opened())._sync
     for steps in range(6):
-        waiting = asyncio.create_task(following._woken(60.0))
+        waiting = asyncio.create_task(sync._woken(following._wake, 60.0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         following._wake.set()
