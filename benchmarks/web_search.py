@@ -37,16 +37,7 @@ SEARCHING = 0.3
 QUESTIONS = tuple(
     f"What is new about {thing}?"
     for thing in (
-        "pancakes",
-        "creepers",
-        "ferries",
-        "teas",
-        "maps",
-        "cranes",
-        "glazes",
-        "moths",
-        "tides",
-        "ink",
+        *("pancakes", "creepers", "ferries", "teas", "maps", "cranes", "glazes", "moths", "tides", "ink"),
     )
 )
 _CHARACTERS_PER_TOKEN = 4
