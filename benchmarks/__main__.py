@@ -26,6 +26,7 @@ def measure(name: str, quick: bool) -> list[Figure]:
     """Run one benchmark, a module with `run(quick) -> list[Figure]`. Should it fail, the others go on."""
     # Imported here: what one needs (a model, another client) must not burden the others.
     run = cast("Callable[[bool], list[Figure]]", import_module(f"benchmarks.{name}").run)
+    progress(name)
     try:
         figures = run(quick)
     except (WorkerFailed, PixiError, TimeoutError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from pixi.core.events import TurnReport
 from pixi.core.llm import AssistantLine, Request, UserLine
 from pixi.core.message import Author
@@ -160,5 +160,4 @@ async def _measure_all(second: float) -> list[Figure]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure."""
-    progress("crowd")
     return asyncio.run(_measure_all(_QUICK_SECOND if quick else 1.0))

@@ -170,5 +170,4 @@ def sparks(values: Sequence[float], pick: Callable[[Sequence[float]], float]) ->
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
     check_runtime()
-    progress("long_talk")
     return [asyncio.run(measure(2 if quick else TURNS))]

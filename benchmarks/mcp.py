@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from benchmarks.processes import ROOT, WorkerFailed, model_server
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import interleave
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.llm import ToolCall
@@ -179,5 +179,4 @@ def overhead(quick: bool) -> Figure:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("mcp")
     return [_start(quick), overhead(quick)]

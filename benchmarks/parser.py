@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from benchmarks.peers import PIXI_BOT, PeerMissing, pixi_bot
 from benchmarks.processes import cores, pinned
 from benchmarks.replies import CHINESE, REPLIES, cut
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import Rounds, interleave
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStream, CommandText
 
@@ -186,7 +186,6 @@ def _steps_ms(reply: str) -> Iterator[float]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("parser")
     repeat = 2 if quick else 40
     everything = Contenders(repeat, [*REPLIES, CHINESE])
     measured: dict[str, Callable[[], float]] = {

@@ -214,5 +214,4 @@ def _figure(name: str, counts: Sequence[Count], turns: int) -> Figure:
 def run(quick: bool, talks: int = TALKS) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
     check_runtime()
-    progress("repeats")
     return asyncio.run(measure(1, LINES[:2]) if quick else measure(talks, LINES))

@@ -101,5 +101,4 @@ def measure(turns: int, rounds: int) -> Figure:
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
     check_runtime()
-    progress("returning")
     return [measure(2, 1) if quick else measure(TURNS, ROUNDS)]

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from benchmarks.processes import ServerAddress, Worker, WorkerFailed, model_server
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.serve import RATE, SEND_STAMP, SETTINGS, Served, clients_of_streams, home, pixi
 from tests.servers.postgres import Postgres
 
@@ -57,7 +57,6 @@ def _p50_p99(values: list[float]) -> tuple[float, float]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("serves")
     streams, rounds = (3, 1) if quick else (8, 8)
     pairs: list[tuple[float, float]] = []
     with ExitStack() as stack:

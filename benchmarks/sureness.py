@@ -97,7 +97,6 @@ async def _in_vain(database: DirectoryDatabase, text: str, count: Counted, wrong
 
 def run(quick: bool) -> list[Figure]:
     """Measure the databases that come along."""
-    progress("sureness")
     count = asyncio.run(lines())
     progress("\n".join(count.wrong))
     answered, unanswered, small_talk = count.answered, count.unanswered, count.small_talk

@@ -191,5 +191,4 @@ def _figure(ours: list[int], clock: dict[int, int], own: list[int]) -> Figure:
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
     check_runtime()
-    progress("tokens")
     return [asyncio.run(measure(TALK[:2], max_tokens=8) if quick else measure(TALK))]
