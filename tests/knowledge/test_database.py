@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,8 @@ import pytest
 import watchfiles
 
 from pixi.core.errors import ConfigError
-from pixi.documents import watching
+from pixi.documents import SetAside, watching
+from pixi.documents.files import Document
 from pixi.knowledge import scan, sync
 from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
@@ -40,7 +41,7 @@ class Opening(Protocol):
 def _readers_at_hand(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without a process, which takes as long to start as the rest of a test; but for `real_readers`."""
     if "real_readers" not in request.fixturenames:
-        monkeypatch.setattr(scan, "Readers", ReadersAtHand)
+        monkeypatch.setattr(sync, "Readers", ReadersAtHand)
 
 
 @pytest.fixture
@@ -590,19 +591,32 @@ async def test_a_file_that_vanishes_under_the_reader_is_no_fault(
     assert database.entries == 1
 
 
-@pytest.mark.usefixtures("real_readers")
 async def test_many_tiny_files_can_be_searched_while_they_are_read(
     folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    go = asyncio.Event()
+
+    class Pausing(ReadersAtHand):
+        async def read_many(
+            self, paths: Iterable[Path]
+        ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+            number = 0
+            async for outcome in super().read_many(paths):
+                yield outcome
+                number += 1
+                if number == 30:
+                    await go.wait()
+
+    monkeypatch.setattr(sync, "Readers", Pausing)
     monkeypatch.setattr(scan, "_ENTRIES", 20)
-    monkeypatch.setattr(scan, "_CHUNK", 100)
-    for number in range(300):
-        put(folder, f"{number // 100}/{number}.md", f"# Note {number}\n\nbuttermilk {number}")
+    for number in range(60):
+        put(folder, f"{number // 20}/{number}.md", f"# Note {number}\n\nbuttermilk {number}")
     database = await opened()
     assert (await database.search("buttermilk")).hits
-    early = database.entries
+    assert 0 < database.entries <= 30
+    go.set()
     await database.ready()
-    assert early < database.entries == 300
+    assert database.entries == 60
     assert len((await database.search("buttermilk", 50)).hits) == 50
 
 

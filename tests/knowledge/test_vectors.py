@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import scan
+from pixi.knowledge import sync
 from pixi.knowledge import vectors as vectors_module
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.query import Scored
@@ -57,7 +57,7 @@ def han_document(topic: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _readers_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "Readers", ReadersAtHand)
+    monkeypatch.setattr(sync, "Readers", ReadersAtHand)
 
 
 @pytest.fixture
