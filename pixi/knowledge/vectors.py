@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
@@ -223,9 +223,9 @@ class Vectors:
             self._index, self._known, self._held = index, {}, None
         if not self._good:
             self._good = (await self._on_file(VectorFile.measured, self._embedder.name)) or {}
-        gone = self._known.keys() - contents.keys()
-        if gone:
-            self._drop(gone)
+        if gone := [each for each in self._known if each not in contents]:
+            self._known = {each: self._known[each] for each in self._known if each in contents}
+            await self._thread.run(self._take, gone, (), self._np.zeros((0, 0), self._np.float16))
         changed = iter([each for each, digest in contents.items() if self._known.get(each) != digest])
         whole, done = True, 0
         while some := list(islice(changed, _ENTRIES_AT_ONCE)):
@@ -274,6 +274,7 @@ class Vectors:
         return found
 
     def _take(self, entries: Sequence[int], passages: Sequence[Passage], vectors: "Halves") -> None:
+        """Hold these vectors, in place of those that were held of the entries."""
         np, held = self._np, self._held
         if held is None and not passages:
             return
@@ -288,14 +289,6 @@ class Vectors:
             vectors = np.concatenate((held.vectors[keep], vectors)) if len(vectors) else held.vectors[keep]
         order = np.argsort(numbers, kind="stable")
         self._held = VectorSet(numbers[order], owners[order], vectors[order])
-
-    def _drop(self, gone: Iterable[int]) -> None:
-        np, held = self._np, self._held
-        for each in gone:
-            self._known.pop(each, None)
-        if held is not None:
-            keep = np.isin(held.entries, np.array(list(self._known), np.int64))
-            self._held = VectorSet(held.numbers[keep], held.entries[keep], held.vectors[keep])
 
     def _has_room(self, more: int) -> bool:
         held = self._held
