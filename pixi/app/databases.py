@@ -503,10 +503,9 @@ class _Folder(Struct, frozen=True):
 
 def _count(folder: Path) -> tuple[int, int]:
     """Return how many documents lie in the folder, and how many bytes they are."""
-    from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 
     files = size = 0
-    for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():
+    for seen in Walk(folder.resolve()).files():
         files, size = files + 1, size + seen.size
     return files, size

@@ -140,19 +140,18 @@ class DirectoryDatabase:
     def faults(self) -> Sequence[Fault]:
         """Return what could not be read, each with the reason and the mend."""
         trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()
-        walked = self._sync.scan.faults if self._sync.scan else ()
-        return (*trouble, *walked, *self._store.snapshot.faults)
+        return (*trouble, *self._sync.scan.faults, *self._store.snapshot.faults)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
         """Return how many files lie there that are no documents, by their suffix."""
-        return dict(self._sync.scan.unknown) if self._sync.scan else {}
+        return dict(self._sync.scan.unknown)
 
     @property
     def state(self) -> ReadingProgress:
         """Return how far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
-        if scan and self._store.writes:
+        if self._store.writes:
             return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
         return ReadingProgress(*kept.reading, self._sync.at_rest and kept.finished)
 

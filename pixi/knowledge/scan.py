@@ -34,6 +34,9 @@ class Walk(Struct):
         unknown: how many files of each other suffix were passed over.
         unseen: folders that could not be looked into; what was known of them still stands.
         places: where each file of another folder lies, by its path here.
+
+    Raises:
+        OSError: the folder itself cannot be read.
     """
 
     root: Path
@@ -43,6 +46,10 @@ class Walk(Struct):
     places: dict[str, Path] = field(default_factory=dict)
     _links: list[tuple[str, str]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """See that the folder can be read: one that is gone is no empty one."""
+        os.scandir(self.root).close()
 
     def files(self) -> Iterator[ScannedFile]:
         """Yield every document once; links last, as what they lead to has a path of its own mostly."""
@@ -189,10 +196,9 @@ _SETTLING_SECONDS = 0.1
 
 
 class Scan(Struct):
-    """A look at a folder, and what is known of it while it goes on.
+    """Looks at a folder, again and again, and knows what came of the last look, also while it goes on.
 
     Attributes:
-        only: the paths that are said to have changed; None: all of the folder is looked at.
         done, total: files that can be found, of those that are new, changed or set aside for a while.
         faults: what the walk came upon.
         unknown: how many files of each unknown suffix were passed over.
@@ -205,7 +211,6 @@ class Scan(Struct):
     thread: Threads
     readers: Readers
     wrote: Callable[[], None]
-    only: Sequence[str] | None = None
     done: int = 0
     total: int = 0
     faults: tuple[Fault, ...] = ()
@@ -222,24 +227,29 @@ class Scan(Struct):
     _moved: bool = False
     _tries_left: int = 0
 
-    async def run(self) -> None:
+    async def run(self, only: Sequence[str] | None) -> None:
         """Read all that is new.
+
+        Args:
+            only: the paths that are said to have changed; None: all of the folder is looked at.
 
         Raises:
             ConfigError: the index cannot be written.
             OSError: the folder itself cannot be read.
         """
+        self._batch, self._entries, self._characters = [], 0, 0
+        self._wait = _FIRST_SECONDS
         for self._tries_left in reversed(range(_AGAIN)):
             self._moved = False
-            await self._once()
+            await self._once(only)
             if not self._moved:
                 return
             await asyncio.sleep(_SETTLING_SECONDS)
 
-    async def _once(self) -> None:
-        gone = await self.thread.run(self._compare)
+    async def _once(self, only: Sequence[str] | None) -> None:
+        gone = await self.thread.run(self._compare, only)
         self.done = 0
-        if self.only is None:
+        if only is None:
             self.held = 0
         if gone:
             await self.thread.run(self.store.record, (), gone)
@@ -258,13 +268,13 @@ class Scan(Struct):
         if self.total or not self.store.snapshot.finished:
             await self.thread.run(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
 
-    def _compare(self) -> list[str]:
+    def _compare(self, only: Sequence[str] | None) -> list[str]:
         started = time.monotonic()
-        os.scandir(self.root).close()  # a folder that is gone is no empty one
         walk = Walk(self.root)
-        some = None if self.only is None else walk.some(self.only)
+        some = None if only is None else walk.some(only)
         if some is not None:
-            gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, self.only)
+            gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, only)
+            self._places = {}
             return gone
         walk = Walk(self.root)
         gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)

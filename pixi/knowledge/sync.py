@@ -91,7 +91,7 @@ class Sync:
         looked: a scan has ended; called on the event loop.
 
     Attributes:
-        scan: the last one; None before the first.
+        scan: looks at the folder.
         trouble: why it cannot go on, for the operator; "" while it can.
         readers: the processes that read.
     """
@@ -107,7 +107,6 @@ class Sync:
         began: Callable[[], None],
         looked: Callable[[], None],
     ) -> None:
-        self.scan: Scan | None = None
         self.trouble = ""
         self.readers = Readers()
         self._root = root
@@ -125,6 +124,7 @@ class Sync:
         self._heard: set[str] = set()
         self._wake = asyncio.Event()
         self._wrote = asyncio.Event()
+        self.scan = Scan(root, store, thread, self.readers, self._wrote.set)
         self._readying: list[asyncio.Future[None]] = []
         self._refreshing: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -269,16 +269,10 @@ class Sync:
         return True
 
     async def _read_new(self, only: Sequence[str] | None) -> None:
-        if self.scan is None or self.trouble:
-            only = None
-        scan = Scan(self._root, self._store, self._writer, self.readers, self._wrote.set, only)
-        previous, self.scan = self.scan, scan
-        if previous:  # what is known of the walk before, until this one is done
-            scan.faults, scan.unknown, scan.seconds = previous.faults, previous.unknown, previous.seconds
-            scan.held = previous.held if only is not None else 0
+        walked = self.scan.seconds > 0  # by this process, which may have looked on until now
         telling = asyncio.create_task(self._tell())
         try:
-            await scan.run()
+            await self.scan.run(only if walked and not self.trouble else None)
         finally:
             telling.cancel()
 
@@ -287,7 +281,7 @@ class Sync:
         try:
             while True:
                 await asyncio.sleep(_TELL_SECONDS)
-                if self.scan and self.scan.total:
+                if self.scan.total:
                     done, total = self.scan.done, self.scan.total
                     self._progress(f"reading {self._name}: {done:,} of {total:,} files")
                     told = True
@@ -304,7 +298,7 @@ class Sync:
 
     async def _rest(self) -> None:
         """Wait until there is something to do."""
-        held = self.trouble or (self.scan and self.scan.held)
+        held = self.trouble or self.scan.held
         pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
         if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
             if await _woken(self._wake, _IDLE_SECONDS):
@@ -322,7 +316,7 @@ class Sync:
 
     def _pause(self) -> float:
         """Return the seconds between scans where nothing is heard: the larger the folder, the more."""
-        return min((self.scan.seconds if self.scan else 0.0) / _SHARE, _LONGEST_PAUSE)
+        return min(self.scan.seconds / _SHARE, _LONGEST_PAUSE)
 
     async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
         if not self._tasks:
