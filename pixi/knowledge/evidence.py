@@ -46,9 +46,12 @@ from pixi.text.terms import (
 )
 
 SIZE = 1_000
-"""Characters of a passage, about."""
+"""Characters of a passage. A little more is left whole rather than cut into a large and a tiny one."""
 
 _WITHIN = " › "  # between a heading and the one below it
+
+_WHOLE = SIZE * 13 // 10
+_HALF = SIZE // 2
 
 _ITEM = re.compile(r"\s*\n(?!\s*(?:\n|[-*+|#>]|\d+[.)]))\s*")
 """The end of a line that is only the width of a page: no item, row or paragraph begins behind it."""
@@ -114,7 +117,7 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
 def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
     """Yield the pieces of a section that are not blank, each with its place."""
     text, line, counted = section.text, section.line, 0
-    for start, end in spans(text, SIZE):
+    for start, end in _spans(text):
         piece = text[start:end]
         begin = start + len(piece) - len(piece.lstrip())
         piece = piece.strip()
@@ -126,14 +129,10 @@ def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
         yield piece, Source(entry.id, entry.title, entry.path, section.heading, line, section.page)
 
 
-def spans(text: str, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of stretches of about so many characters, cut at the best pauses.
-
-    A little more is left whole rather than cut into a large and a tiny stretch.
-    """
+def _spans(text: str) -> Iterator[tuple[int, int]]:
     start = 0
-    while len(text) - start > size * 13 // 10:
-        end = _pause(text, start + size // 2, start + size)
+    while len(text) - start > _WHOLE:
+        end = _pause(text, start + _HALF, start + SIZE)
         yield start, end
         start = end
     yield start, len(text)

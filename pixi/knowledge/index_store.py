@@ -233,6 +233,7 @@ class IndexStore:
             self._catalogue = None
         try:
             with self._disk():
+                self._lock.take()  # held by now, unless its own file is what is harmed
                 discard(self.path)
                 self._open_to_write()
         except CatalogueDamaged as error:

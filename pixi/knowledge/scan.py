@@ -237,6 +237,7 @@ class Scan(Struct):
             ConfigError: the index cannot be written.
             OSError: the folder itself cannot be read.
         """
+        self.done = self.total = 0
         self._batch, self._entries, self._characters = [], 0, 0
         self._wait = _FIRST_SECONDS
         for self._tries_left in reversed(range(_AGAIN)):

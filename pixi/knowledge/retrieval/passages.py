@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from pixi.core.llm import UserLine, estimate
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.evidence import spans
 from pixi.knowledge.retrieval.findings import SourceSpan
 from pixi.text.relevance import QueryTerms
 from pixi.text.terms import normalise, pieces, runs, word_list
@@ -294,7 +293,7 @@ def _apart(rated: Sequence[_Rated], most: int) -> list[SourceSpan]:
 
 # Entries that are too long to be looked at as a whole.
 
-_PIECE = 8_000  # characters
+_PIECE = 8_000  # characters; a piece ends with a line or a word, but for what has neither
 _MOST_KEYS = 32
 _LONG_WORD = 5  # letters from which on a word is looked for without its ending
 
@@ -311,7 +310,7 @@ def narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...]
         (number, section, start, end)
         for number, entry in enumerate(entries)
         for section in entry.sections
-        for start, end in spans(section.text, _PIECE)
+        for start, end in _pieces(section.text)
     ]
     keys = _keys(question)
     held = [_held(section.text[start:end].casefold(), keys) for _, section, start, end in cut]
@@ -332,6 +331,18 @@ def narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...]
         replace(entry, sections=tuple(sections)) for entry, sections in zip(entries, kept, strict=True)
     )
     return shorter, f"of {whole:,} characters only the {read:,} most like the question were looked at"
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while len(text) - start > _PIECE:
+        least, most = start + _PIECE // 2, start + _PIECE
+        ends = (text.rfind(mark, least, most) for mark in ("\n\n", "\n", ". ", " "))
+        end = next((found + 1 for found in ends if found >= 0), most)
+        yield start, end
+        start = end
+    if start < len(text):
+        yield start, len(text)
 
 
 def _keys(question: str) -> list[str]:
