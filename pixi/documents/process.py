@@ -21,6 +21,7 @@ from pixi.documents.wire import (
     LENGTH,
     LONGEST_FRAME,
     MESSAGES,
+    OVERHEAD,
     FileRefused,
     Message,
     Piece,
@@ -356,8 +357,8 @@ class _Answers:
         if piece.last and not self._pieces:  # all of it at once, as nearly always
             return Documents(piece.documents, piece.note)
         self._pieces.append(piece)
-        self._weight += sum(map(weight, piece.documents))
-        self._records += len(piece.documents) - bool(piece.joins)
+        self._weight += OVERHEAD + sum(map(weight, piece.documents))  # a piece of nothing counts, too
+        self._records += len(piece.documents) - bool(piece.documents and piece.joins)
         most = self._limits.characters * _SLACK + _PIPE_BYTES
         if self._weight > most or self._records > self._limits.records:
             raise _Nonsense

@@ -113,7 +113,7 @@ MOST_FILES = 64
 """Limit of one frame: all of them are open in the process that is asked."""
 HANDS_OVER = sys.platform != "win32"
 """True where a process can be handed files that are open."""
-_OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
+OVERHEAD = 48  # what a piece, a document or a section costs on the wire besides its texts, about
 
 
 class WorkerReady(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
@@ -173,9 +173,9 @@ def framed(content: Sequence[Message] | Sequence[bytes] | FileLimits) -> bytes:
 
 def weight(document: Document) -> int:
     """Return the characters of a document, and a little for each of its parts."""
-    total = _OVERHEAD + len(document.key) + len(document.title)
+    total = OVERHEAD + len(document.key) + len(document.title)
     for section in document.sections:
-        total += _OVERHEAD + len(section.text) + len(section.heading)
+        total += OVERHEAD + len(section.text) + len(section.heading)
     return total
 
 
@@ -205,7 +205,7 @@ def _cut(file: int, document: Document) -> Iterator[Piece]:
     for section in document.sections:
         for start in range(0, max(len(section.text), 1), PIECE_CHARACTERS):
             part = replace(section, text=section.text[start : start + PIECE_CHARACTERS])
-            size = _OVERHEAD + len(part.text) + len(part.heading)
+            size = OVERHEAD + len(part.text) + len(part.heading)
             if waiting and (start or total + size > PIECE_CHARACTERS):
                 yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
                 waiting, total = [], 0
