@@ -93,7 +93,7 @@ KILLED = {
     "before anything is written": 'kill_before(Catalogue, "record", 0)',
     "before the index is told": 'kill_before(Index, "change", 0)',
     "in the middle of several batches": 'kill_before(Index, "change", 2)',
-    "at the end": 'kill_before(Catalogue, "tell", 2)',
+    "at the end": 'kill_before(Catalogue, "tell", 1)',
 }
 
 
