@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import cast
 
@@ -12,31 +13,9 @@ from benchmarks.report import Figure, document, in_words, progress
 from pixi.core.errors import PixiError
 
 NAMES = (
-    "parser",
-    "client",
-    "latency",
-    "capacity",
-    "tokens",
-    "long_talk",
-    "returning",
-    "start",
-    "discord",
-    "hops",
-    "house",
-    "crowd",
-    "store",
-    "parts",
-    "search_speed",
-    "sureness",
-    "retrieval",
-    "retrieval_tokens",
-    "mcp",
-    "web",
-    "web_search",
-    "serve",
-    "serves",
-    "beside",
-    "paint",
+    *("parser", "client", "latency", "capacity", "tokens", "long_talk", "returning", "start", "discord"),
+    *("hops", "house", "crowd", "store", "parts", "search_speed", "sureness", "retrieval"),
+    *("retrieval_tokens", "mcp", "web", "web_search", "serve", "serves", "beside", "paint"),
 )
 LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""
@@ -47,11 +26,13 @@ def measure(name: str, quick: bool) -> list[Figure]:
     """Run one benchmark, a module with `run(quick) -> list[Figure]`. Should it fail, the others go on."""
     # Imported here: what one needs (a model, another client) must not burden the others.
     run = cast("Callable[[bool], list[Figure]]", import_module(f"benchmarks.{name}").run)
+    progress(name)
     try:
-        return run(quick)
+        figures = run(quick)
     except (WorkerFailed, PixiError, TimeoutError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        return [Figure(name.capitalize(), f"python -m benchmarks {name}", "–", f"not measured: {why}")]
+        figures = [Figure(name.capitalize(), "–", f"not measured: {why}")]
+    return [replace(figure, command=f"python -m benchmarks {name}") for figure in figures]
 
 
 def main(arguments: list[str] | None = None) -> int:

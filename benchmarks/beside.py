@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from benchmarks.processes import Worker, WorkerFailed, worker
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks beside"
 GOAL_MORE_MS = 1.0
 GOAL_ANSWER_MS = 10.0
 RATE = 30.0
@@ -140,7 +139,6 @@ def _lag(none: list[Watched], some: list[Watched], beside: str) -> Figure:
     more = told(some, "p99") - told(none, "p99")
     return Figure(
         name=f"`serve`: how late the loop is, p50 / p99 / at most, {beside}",
-        command=COMMAND,
         goal=f"p99 ≤ {GOAL_MORE_MS:g} ms more than with none",
         ours=f"{' / '.join(f'{told(some, name):.2f}' for name in names)} ms",
         floors={"no stream": f"{' / '.join(f'{told(none, name):.2f}' for name in names)} ms"},
@@ -162,7 +160,6 @@ def _answers(none: list[Watched], some: list[Watched], beside: str) -> Figure:
     complete = all(each.complete for each in (*none, *some))
     return Figure(
         name=f"`serve`: from the written `]` to the REST request of Discord, p50 / p99, {beside}",
-        command=COMMAND,
         goal=f"p99 ≤ {GOAL_ANSWER_MS:g} ms, all answered",
         ours=f"{told(some, 50):.1f} / {told(some, 99):.1f} ms",
         floors={"no stream": f"{told(none, 50):.1f} / {told(none, 99):.1f} ms"},

@@ -15,7 +15,6 @@ from benchmarks.peers import PeerMissing
 from benchmarks.processes import ServerAddress, WorkerFailed, cores, model_server
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks capacity"
 GOAL_MS = 10.0
 STRETCH = 1_000
 FIRST = {OURS: 100, FLOOR: 800, PEER: 50}
@@ -126,7 +125,6 @@ def run(quick: bool) -> list[Figure]:
         Figure(
             name=f"Streams that one core carries, {RATE:.0f} chunks a second each, with p99 ≤ {GOAL_MS:g} ms "
             "from the written `]` to the action",
-            command=COMMAND,
             goal=f"half of what the floor carries; stretch {STRETCH:,}",
             ours=str(ours),
             peers={PEER: told},

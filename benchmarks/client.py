@@ -11,7 +11,6 @@ from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
 from pixi.cli.running import tune
 
-COMMAND = "python -m benchmarks client"
 GOAL_FAST_US = 4
 GOAL_FAST_RATIO = 28
 GOAL_PACED_RATIO = 2
@@ -82,7 +81,6 @@ def _figure(name: str, goal: str, ours: str, rounds: Rounds, *, met: bool, note:
     peers = [peer for peer in rounds.values if peer not in (ours, FLOOR)]
     return Figure(
         name=name,
-        command=COMMAND,
         goal=goal,
         ours=f"{rounds.median(ours):.1f} µs",
         peers={peer: f"{rounds.median(peer):.1f} µs" for peer in peers},

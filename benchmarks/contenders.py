@@ -20,7 +20,7 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Limits
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
-from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
+from pixi.store.kept import Begun, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.store.writer import Writer
@@ -179,13 +179,6 @@ class Recording(Channel):
             self.wrong.append(f"the turn ended with {event.finish!r}")
 
 
-def _at_once() -> asyncio.Future[None]:
-    """Return a future that is done, as the store returns futures: a coroutine would take a task for each."""
-    done = asyncio.get_running_loop().create_future()
-    done.set_result(None)
-    return done
-
-
 class Forgetful(SqliteStore):
     """A store that keeps a message until its turn begins, and no more: the engine without its journal."""
 
@@ -206,49 +199,21 @@ class Forgetful(SqliteStore):
         generation: int,
         persona: str,
         message_ids: tuple[str, ...],
-        *given: Any,
-        **named: Any,
+        *_: Any,
+        **__: Any,
     ) -> Begun:
         return Begun(1, message_ids)
 
-    def plan(self, *given: Any, **named: Any) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def command_ended(
-        self,
-        turn: int,
-        number: int,
-        outcome: CommandOutcome,
-        *,
-        later: bool = False,
-        lease: int | None = None,
-    ) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def mark_turn(self, turn: int, mark: Mark, *, lease: int | None = None) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def intend(self, *given: Any, **named: Any) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    def settle(
-        self,
-        turn: int,
-        sequence: int,
-        outcome: Outcome,
-        platform_id: str | None = None,
-        *,
-        later: bool = False,
-    ) -> Awaitable[None]:
-        """Not recorded."""
-        return _at_once()
-
-    async def end_turn(self, *given: Any, **named: Any) -> bool:
+    async def end_turn(self, *_: Any, **__: Any) -> bool:
         return True
+
+    def _unrecorded(self, *_: Any, **__: Any) -> Awaitable[None]:
+        """Return a future that is done, as a store does: a coroutine would take a task for each."""
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    plan = command_ended = mark_turn = intend = settle = _unrecorded
 
 
 class Pixi:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from pixi.core.events import TurnReport
 from pixi.core.llm import AssistantLine, Request, UserLine
 from pixi.core.message import Author
@@ -22,7 +22,6 @@ from pixi.models.model import Traits
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.fakes import Step
 
-COMMAND = "python -m benchmarks crowd"
 GOAL = "everybody answered, once and in order"
 
 _QUICK_SECOND = 0.02  # how long a second lasts where it is only a try
@@ -145,7 +144,6 @@ def _figure(crowd: Crowd, name: str, channel: Answers, second: float, *, work: s
     named = ", ".join(forgotten[:_NAMED]) + (", …" if len(forgotten) > _NAMED else "")
     return Figure(
         f"Crowd: {crowd.in_words}; a model that looks at {name}",
-        COMMAND,
         GOAL,
         f"{len(order)} of {len(asked)} answered, {channel.twice} twice, {out_of_order} out of order; "
         f"waited {max(waits):.1f} s at most, median {statistics.median(waits):.1f} s; {work}",
@@ -162,5 +160,4 @@ async def _measure_all(second: float) -> list[Figure]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure."""
-    progress("crowd")
     return asyncio.run(_measure_all(_QUICK_SECOND if quick else 1.0))

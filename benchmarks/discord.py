@@ -14,7 +14,6 @@ from typing import Any
 from benchmarks.processes import Worker, WorkerFailed, cores, worker
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks discord"
 RATE = 30.0
 GOAL_MS = 10.0
 GOAL_RATIO = 1.5
@@ -99,14 +98,12 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Discord: turns completed, {size}",
-            command=COMMAND,
             goal="all",
             ours=f"{complete:,} of {asked:,}",
             met=complete == asked,
         ),
         Figure(
             name=f"Discord: from the written `]` to the REST request, p50 / p99, {size}",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_MS:g} ms, or ≤ {GOAL_RATIO} × discord.py alone",
             ours=f"{p50:.1f} / {p99:.1f} ms",
             floors={
@@ -118,14 +115,12 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name=f"Discord: how late the loop is, p99, {size}",
-            command=COMMAND,
             goal=f"≤ {GOAL_LAG_MS:g} ms",
             ours=f"{told['lag_ms']:.1f} ms",
             met=told["lag_ms"] <= GOAL_LAG_MS,
         ),
         Figure(
             name="Discord: memory per idle conversation",
-            command=COMMAND,
             goal=f"≤ {GOAL_KB:g} KB",
             ours=f"{told['kilobytes']:.1f} KB",
             met=told["kilobytes"] <= GOAL_KB,

@@ -3,7 +3,6 @@
 from benchmarks.discord import whole_bot
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks flow"
 CHANNELS = 50
 RATE = 100
 
@@ -19,7 +18,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Discord: {RATE} messages a second in {CHANNELS} channels, for {seconds} s",
-            command=COMMAND,
             goal="none lost, none twice, order kept",
             ours=f"{told['asked']:,} asked; {told['lost']} lost, {told['twice']} answered twice, "
             f"{told['disorder']} out of order",

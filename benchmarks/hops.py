@@ -23,7 +23,6 @@ from benchmarks.report import Figure, progress
 from tests.end_to_end.bot import scene
 from tests.servers.scripted_openai import Reply, Until, finish, head, stream
 
-COMMAND = "python -m benchmarks hops"
 GOAL_FROM_WORDS = 12
 _HOSTED = f"{Path(pixi.__file__).parent}/"
 
@@ -182,7 +181,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="Hops from file to file: from Discord to the act; from the model's words to it; back",
-            command=COMMAND,
             goal=f"as few as can be; ≤ {GOAL_FROM_WORDS} from the model's words",
             ours=f"{there}; {words}; {back}",
             met=words <= GOAL_FROM_WORDS,

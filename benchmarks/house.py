@@ -12,7 +12,6 @@ from benchmarks import hops
 from benchmarks.processes import ROOT
 from benchmarks.report import Figure
 
-COMMAND = "python -m benchmarks house"
 GOAL_FILES, GOAL_FUNCTION, GOAL_TESTS, GOAL_HOPS, GOAL_RETURNS = 4.0, 80, 1.2, 12, 6
 _NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
@@ -67,28 +66,24 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="Files of the package per 1,000 lines; lines of code without comments and docstrings",
-            command=COMMAND,
             goal=f"≤ {GOAL_FILES:g}; as few as can be",
             ours=f"{len(package) / lines * 1000:.2f}; {sum(map(lines_of_code, package)):,}",
             met=len(package) / lines * 1000 <= GOAL_FILES,
         ),
         Figure(
             name="Lines of a function, median / p90 / at most",
-            command=COMMAND,
             goal=f"at most {GOAL_FUNCTION}",
             ours=f"{median(sizes):g} / {quantiles(sizes, n=10)[-1]:g} / {max(sizes)}",
             met=max(sizes) <= GOAL_FUNCTION,
         ),
         Figure(
             name="Lines of the tests per line of the package",
-            command=COMMAND,
             goal=f"≤ {GOAL_TESTS:g}",
             ours=f"{tested:.2f}",
             met=tested <= GOAL_TESTS,
         ),
         Figure(
             name="From Discord to the model's request: hops from file to file; returns to a file on the way",
-            command=COMMAND,
             goal=f"≤ {GOAL_HOPS}; ≤ {GOAL_RETURNS}",
             ours=f"{there}; {returns}",
             met=there <= GOAL_HOPS and returns <= GOAL_RETURNS,

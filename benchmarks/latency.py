@@ -11,7 +11,6 @@ from benchmarks.peers import PIXI_BOT, PeerMissing, pixi_bot
 from benchmarks.processes import ServerAddress, cores, model_server, worker
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks latency"
 GOAL_RATIO = 6
 GOAL_KB = 40
 OURS, FLOOR, PEER = "Pixi", "Protocol", f"pixi-bot {PIXI_BOT}"
@@ -124,7 +123,6 @@ def _figure(measured: Measured, missing: str) -> Figure:
     busy = max(report["cpu_share"] for report in measured.reports)
     return Figure(
         name=f"From the written `]` to the action, p50 / p99, {load.streams:,} streams",
-        command=COMMAND,
         goal=goal,
         ours=str(ours),
         peers=peers,
@@ -147,7 +145,6 @@ def _memory(measured: Measured) -> Figure:
     value = statistics.median(ours)
     return Figure(
         name=f"Memory per stream, {measured.load.streams:,} streams",
-        command=COMMAND,
         goal=f"≤ {GOAL_KB} KB",
         ours=f"{value:.0f} KB",
         peers=peers,

@@ -9,21 +9,18 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import aiohttp
 
 from benchmarks.report import Figure, progress
 from benchmarks.tokens import TALK, Asked, Watched, talk
-from pixi.core.errors import ConfigError
 from pixi.core.llm import Line, Request, estimate_all
 from pixi.models.deadlines import Deadlines
-from pixi.models.llama import LocalModel
+from pixi.models.llama import LocalModel, check_runtime
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
 
-COMMAND = "python -m benchmarks long_talk"
 GOAL_SHARE = 0.8
 NAME = "A talk of {} turns, trimmed, bundled model: prompt tokens, median; evaluated of them; cached share"
 GOAL = f"cached share ≥ {GOAL_SHARE:.0%}"
@@ -145,7 +142,7 @@ def _figure(asked: Sequence[Asked], turns: Sequence[int], peer: Told | None) -> 
         f"prompt tokens by turn {sparks(ours.prompts, max)} "
         f"and cached share {sparks([c / p for c, p in zip(ours.cached, ours.prompts, strict=True)], min)}"
     )
-    figure = Figure(NAME.format(len(asked)), COMMAND, GOAL, ours.in_words, note=note)
+    figure = Figure(NAME.format(len(asked)), GOAL, ours.in_words, note=note)
     if peer is None or len(turns) < 2:
         return figure
     slid = Told(peer.prompts[1:], peer.cached[1:])
@@ -153,7 +150,6 @@ def _figure(asked: Sequence[Asked], turns: Sequence[int], peer: Told | None) -> 
     ratio = statistics.mean(slid.evaluated) / statistics.mean(late.evaluated)
     return Figure(
         figure.name,
-        COMMAND,
         GOAL,
         figure.ours,
         peers={"a window that slides": slid.in_words},
@@ -173,11 +169,5 @@ def sparks(values: Sequence[float], pick: Callable[[Sequence[float]], float]) ->
 
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
-    progress("long_talk")
-    name = NAME.format(TURNS)
-    if find_spec("xllamacpp") is None:
-        return [Figure(name, COMMAND, GOAL, "not measured: llama.cpp is not installed (extra `local`)")]
-    try:
-        return [asyncio.run(measure(2 if quick else TURNS))]
-    except ConfigError as error:
-        return [Figure(name, COMMAND, GOAL, f"not measured: {error}".replace("\n", " "))]
+    check_runtime()
+    return [asyncio.run(measure(2 if quick else TURNS))]

@@ -13,13 +13,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from benchmarks.processes import ROOT, WorkerFailed, model_server
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import interleave
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.llm import ToolCall
 from pixi.testing import RecordingChannel, ScriptedModel
 
-COMMAND = "python -m benchmarks mcp"
 GOAL_SECONDS = 1.5
 """More than a start without servers: a second that it waits for those that are quick, and their own work."""
 GOAL_RATIO = 2.0
@@ -90,7 +89,6 @@ def _start(quick: bool) -> Figure:
     above = rounds.median("five") - rounds.median("none")
     return Figure(
         name="Start of `chat` to the first answer with five MCP servers, one of them dead",
-        command=COMMAND,
         goal=f"≤ {GOAL_SECONDS:g} s more than with none",
         ours=f"{rounds.median('five'):.2f} s",
         floors={"no MCP server": f"{rounds.median('none'):.2f} s"},
@@ -169,7 +167,6 @@ def overhead(quick: bool) -> Figure:
     ratio = statistics.median(above / below for above, below in zip(engine, sdk, strict=True))
     return Figure(
         name="A call of an MCP tool, from the model's asking to its answer",
-        command=COMMAND,
         goal=f"≤ {GOAL_RATIO:g} times a bare call of the SDK",
         ours=f"{whole:.2f} ms",
         floors={"bare SDK `call_tool`": f"{floor:.2f} ms", "our connection alone": f"{path:.2f} ms"},
@@ -182,5 +179,4 @@ def overhead(quick: bool) -> Figure:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("mcp")
     return [_start(quick), overhead(quick)]

@@ -17,7 +17,6 @@ from aiohttp import web
 from benchmarks.processes import WorkerFailed
 from benchmarks.report import Figure, progress
 
-COMMAND = "python -m benchmarks paint"
 GOAL_MS = 200
 _PAINTED = """() => new Promise((told) => new PerformanceObserver((list) => {
   const first = list.getEntriesByName("first-contentful-paint")[0];
@@ -103,7 +102,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             "First paint of the talk in a browser that has never seen it; its field takes words",
-            COMMAND,
             f"first paint ≤ {GOAL_MS} ms",
             f"{medians[TALK]:.0f} ms; {medians[_FIELD]:.0f} ms",
             floors={FLOOR: f"{medians[FLOOR]:.0f} ms"},

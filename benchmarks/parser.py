@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from benchmarks.peers import PIXI_BOT, PeerMissing, pixi_bot
 from benchmarks.processes import cores, pinned
 from benchmarks.replies import CHINESE, REPLIES, cut
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import Rounds, interleave
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStream, CommandText
 
-COMMAND = "python -m benchmarks parser"
 GOAL_NS = 250
 GOAL_RATIO = 11
 GOAL_SLICE_MS = 100
@@ -187,7 +186,6 @@ def _steps_ms(reply: str) -> Iterator[float]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("parser")
     repeat = 2 if quick else 40
     everything = Contenders(repeat, [*REPLIES, CHINESE])
     measured: dict[str, Callable[[], float]] = {
@@ -240,7 +238,6 @@ def _beside_peer(rounds: Rounds, peer: str, missing: str) -> Figure:
         met = ours <= GOAL_NS and ratio >= GOAL_RATIO
     return Figure(
         name="Parser, per chunk of 4 characters",
-        command=COMMAND,
         goal=f"≤ {GOAL_NS} ns, ≥ {GOAL_RATIO} × pixi-bot",
         ours=f"{ours:,.0f} ns",
         peers=peers,
@@ -257,7 +254,6 @@ def _beside_find(rounds: Rounds) -> Figure:
     ratios = {kind: rounds.ratio(kind, f"find, {kind}") for kind in KINDS}
     return Figure(
         name="Parser, by kinds of replies",
-        command=COMMAND,
         goal=", ".join(f"{kind} ≤ {most:.0f} × str.find" for kind, (_, most) in KINDS.items()),
         ours=", ".join(f"{kind} {rounds.median(kind):,.0f} ns" for kind in KINDS),
         floors={
@@ -275,7 +271,6 @@ def _hostile(whole: Hostile, half: Hostile) -> Figure:
     ratio = slowest / half.slowest[0]
     return Figure(
         name=f"Parser, {whole.characters:,} hostile characters, the longest step",
-        command=COMMAND,
         goal=f"≤ {GOAL_SLICE_MS} ms, linear",
         ours=f"{worst:.0f} ms ({where})",
         ratios={"the slowest reply / half of it": f"{ratio:.1f} ({what}: {slowest / 1_000:.1f} s)"},

@@ -29,7 +29,6 @@ from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.servers.postgres import Postgres
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
 
-COMMAND = "python -m benchmarks parts"
 GOAL_MS = 15.0
 
 _SECONDS = 120.0  # for anything that is waited for
@@ -296,7 +295,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="In parts: from a message on Discord to the model's request, p50 / p99",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_MS:g} ms more than in one process",
             ours=_in_ms(parts.delays),
             floors={name: _in_ms(told.delays) for name, told in others.items()},
@@ -305,7 +303,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name=f"In parts: turns a second, {_ROOMS} channels at once",
-            command=COMMAND,
             goal="more with more workers, where there are cores",
             ours=f"{parts.rate:.0f}",
             floors={name: f"{told.rate:.0f}" for name, told in others.items()},
@@ -313,7 +310,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="In parts: processor time a turn, all parts together; transactions (those that write)",
-            command=COMMAND,
             goal="–",
             ours=_cost(parts),
             floors={name: _cost(told) for name, told in others.items()},
@@ -321,7 +317,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name="In parts: what a turn costs the database: processor time, its log, rows and bytes kept",
-            command=COMMAND,
             goal="–",
             ours=_database_cost(parts),
             floors={name: _database_cost(told) for name, told in others.items()},
@@ -329,7 +324,6 @@ def run(quick: bool) -> list[Figure]:
         ),
         Figure(
             name=f"In parts: turns a second on record by 4 workers, {FAR_SECONDS * 1e3:g} ms to the server",
-            command=COMMAND,
             goal="≥ 3 × those by one",
             ours=f"{stores[4]:.0f}",
             floors={"by 1": f"{stores[1]:.0f}", "by 2": f"{stores[2]:.0f}"},

@@ -10,20 +10,17 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from msgspec.structs import replace
 from rapidfuzz.fuzz import ratio
 
 from benchmarks.report import Figure, progress
-from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
 from pixi.engine import Engine
-from pixi.models.llama import LocalModel
+from pixi.models.llama import LocalModel, check_runtime
 from pixi.personas.files import find_persona, shipped_folder
 from pixi.testing import RecordingChannel
 
-COMMAND = "python -m benchmarks repeats"
 NAME = (
     "{} talk(s) of {} turns, bundled model, {}: messages repeated within five; empty replies; nearly repeated"
 )
@@ -207,7 +204,6 @@ def _figure(name: str, counts: Sequence[Count], turns: int) -> Figure:
     )
     return Figure(
         NAME.format(len(counts), turns, name.capitalize()),
-        COMMAND,
         GOAL,
         total.in_words,
         met=total.repeated == total.empty == 0,
@@ -217,11 +213,5 @@ def _figure(name: str, counts: Sequence[Count], turns: int) -> Figure:
 
 def run(quick: bool, talks: int = TALKS) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
-    progress("repeats")
-    name = NAME.format(talks, len(LINES), "each persona")
-    if find_spec("xllamacpp") is None:
-        return [Figure(name, COMMAND, GOAL, "not measured: llama.cpp is not installed (extra `local`)")]
-    try:
-        return asyncio.run(measure(1, LINES[:2]) if quick else measure(talks, LINES))
-    except ConfigError as error:
-        return [Figure(name, COMMAND, GOAL, f"not measured: {error}".replace("\n", " "))]
+    check_runtime()
+    return asyncio.run(measure(1, LINES[:2]) if quick else measure(talks, LINES))

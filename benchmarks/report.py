@@ -15,17 +15,16 @@ class Figure:
 
     Attributes:
         name: what was measured, with its unit.
-        command: how to measure it alone.
         goal: what was aimed at.
         ours: the value, ready to be shown.
         peers, floors: the same of others, by name; a text in place of a value says why there is none.
         ratios: comparisons, by what they say.
         met: whether every part of the goal was reached; None where it was not measured.
         note: what a reader should know of this run.
+        command: how to measure it alone; entered by who runs the benchmark.
     """
 
     name: str
-    command: str
     goal: str
     ours: str
     peers: Mapping[str, str] = field(default_factory=dict)
@@ -33,6 +32,7 @@ class Figure:
     ratios: Mapping[str, str] = field(default_factory=dict)
     met: bool | None = None
     note: str = ""
+    command: str = ""
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""What comes back from helpers of several manners: `python -m benchmarks.retrieval [COLLECTION …]`.
+"""What comes back from helpers of several manners: `python -m benchmarks retrieval`.
 
 A helper is a script that knows which sentence is wanted and answers in one manner: with its number, with
 numbers beside it, by quoting or rewording it, by quoting something false. What is measured is how often the
@@ -6,17 +6,14 @@ sentence comes back, and how much of what comes back is not it. How well a real 
 question.
 
 The documents are the short texts in `retrieval_facts/`, in English, Chinese and Persian, with facts reworded
-and falsified by hand, all of a language in one query; and, where collections in the BEIR layout are named,
-theirs, eight in one query.
+and falsified by hand, all of a language in one query.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
 import random
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,10 +33,6 @@ from pixi.testing import ScriptedModel
 WRITTEN = Path(__file__).parent / "retrieval_facts"
 LANGUAGES = ("en", "zh", "fa")
 
-_TOGETHER = 8  # documents of a collection
-_QUERIES = 10  # of these
-_SHORTEST = 20  # characters of a sentence of a collection
-
 Manner = Callable[[str, str], Sequence[int | str]]
 """Names what a helper answers, by what it is shown and the sentence that is wanted."""
 
@@ -54,29 +47,15 @@ class Case:
     falsified: str = ""
 
 
-def written(language: str, split: str) -> Iterator[Case]:
+def written(language: str) -> Iterator[Case]:
     """Yield the cases written by hand."""
-    rows = json.loads((WRITTEN / split / f"{language}.json").read_text("utf-8"))
+    rows = json.loads((WRITTEN / f"{language}.json").read_text("utf-8"))
     entries = [_entry(number, row["title"], row["text"]) for number, row in enumerate(rows)]
     for entry, row in zip(entries, rows, strict=True):
         for fact in row["reworded"]:
             yield Case(entries, _likest(fact, entry), reworded=fact)
         for _, fact in row["false"]:
             yield Case(entries, _likest(fact, entry), falsified=fact)
-
-
-def collected(folder: Path) -> Iterator[Case]:
-    """Yield a sentence of each of some documents of a collection."""
-    chance = random.Random(3)
-    with (folder / "corpus.jsonl").open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    chance.shuffle(rows)
-    for at in range(0, min(len(rows), _TOGETHER * _QUERIES), _TOGETHER):
-        some = rows[at : at + _TOGETHER]
-        entries = [_entry(number, row.get("title", ""), row["text"]) for number, row in enumerate(some)]
-        for entry in entries:
-            if long := [each.text for each in sentences_of([entry]) if len(each.text) >= _SHORTEST]:
-                yield Case(entries, chance.choice(long))
 
 
 def _entry(number: int, title: str, text: str) -> Entry:
@@ -173,29 +152,16 @@ async def _ask(case: Case, manner: Manner, tally: Tally) -> None:
     tally.beside += characters - len(case.wanted) * found
 
 
-def table(tallies: Mapping[str, Tally]) -> str:
-    """Return the figures of each manner, a line each."""
-    lines = [f"{'the helper …':40} {'cases':>6} {'right':>7} {'beside':>7} {'unread':>7} {'tokens':>7}"]
-    for name, each in tallies.items():
-        beside = each.beside / max(each.characters, 1)
-        lines.append(
-            f"{name:40} {each.asked:6} {each.found / each.asked:7.3f} {beside:7.3f} "
-            f"{each.unread / each.asked:7.3f} {each.tokens / each.asked:7.0f}"
-        )
-    return "\n".join(lines)
-
-
 def run(quick: bool) -> list[Figure]:
     """The figure of the facts written by hand, which are at hand everywhere."""
     languages = LANGUAGES[:1] if quick else LANGUAGES
-    cases = [case for language in languages for case in written(language, "test")]
+    cases = [case for language in languages for case in written(language)]
     tallies = asyncio.run(measure(cases))
     shares = {name: f"{each.found / each.asked:.2f}" for name, each in tallies.items()}
     named, quoted = tallies["names the number"], tallies["quotes it"]
     return [
         Figure(
             name=f"Retrieval by number: the wanted sentence of {named.asked} comes back",
-            command="python -m benchmarks.retrieval",
             goal="1.00, and nothing else",
             ours=f"{shares['names the number']}, {named.beside / max(named.characters, 1):.2f} beside it",
             peers={f"a helper that {name}": shares[name] for name in shares if name != "names the number"},
@@ -204,22 +170,3 @@ def run(quick: bool) -> list[Figure]:
             note="helpers are scripts that know the sentence; who counts from 0 brings its neighbour",
         )
     ]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.retrieval", description=__doc__)
-    parser.add_argument(
-        "collections", nargs="*", type=Path, metavar="COLLECTION", help="a folder with corpus.jsonl"
-    )
-    parser.add_argument("--split", choices=("dev", "test"), default="test")
-    options = parser.parse_args(arguments)
-    sources = {f"by hand, {each}": written(each, options.split) for each in LANGUAGES}
-    sources |= {folder.name: collected(folder) for folder in options.collections}
-    for name, cases in sources.items():
-        print(f"{name}\n{table(asyncio.run(measure(cases)))}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

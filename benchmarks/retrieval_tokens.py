@@ -1,4 +1,4 @@
-"""Main-model tokens for twenty questions over long entries: `python -m benchmarks.retrieval_tokens`.
+"""Main-model tokens for twenty questions over long entries: `python -m benchmarks retrieval_tokens`.
 
 The pages of `docs/` are opened as a database, each question is searched, and the three best entries are put
 to it: once read by the retrieval agent, once as they are, in the prompt of the main model. The helper stands
@@ -6,12 +6,10 @@ behind a real socket but is no model: it names the sentences that share most wor
 figure says what goes through the main model, and not how well a helper reads. Tokens are Pixi's own estimate.
 """
 
-import argparse
 import asyncio
 import json
 import re
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,7 +145,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Main-model tokens for {len(asked)} questions over long entries",
-            command="python -m benchmarks.retrieval_tokens",
             goal="as few as can be",
             ours=f"{found:,} with the retrieval agent",
             peers={"the entries in the prompt": f"{whole:,}"},
@@ -162,25 +159,3 @@ def run(quick: bool) -> list[Figure]:
             ),
         )
     ]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print a line for each question."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.retrieval_tokens", description=__doc__)
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=ROOT / "docs", help="the documents asked about"
-    )
-    options = parser.parse_args(arguments)
-    asked = asyncio.run(measure(options.folder, QUESTIONS))
-    print("in the prompt    agent   helper   answer kept")
-    for each, (question, _) in zip(asked, QUESTIONS, strict=True):
-        kept = {True: "yes", False: "no", None: "not there"}[each.kept]
-        print(f"{each.whole:13,} {each.found:8,} {each.helper:8,}   {kept:11}   {question}")
-    whole, found = sum(each.whole for each in asked), sum(each.found for each in asked)
-    print(f"{whole:13,} {found:8,} {sum(each.helper for each in asked):8,}   {whole / found:.1f} times fewer")
-    print("The helper is a stand-in at the far end of a socket that names sentences; tokens are estimated.")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,17 +7,14 @@ import asyncio
 import time
 from contextlib import aclosing
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
 from benchmarks.tokens import TALK, Watched, talk
-from pixi.core.errors import ConfigError
 from pixi.core.llm import Finished, Request, Text
-from pixi.models.llama import LocalModel
+from pixi.models.llama import LocalModel, check_runtime
 from pixi.models.saved_slots import SavedSlots, slots_folder
 
-COMMAND = "python -m benchmarks returning"
 GOAL_SECONDS = 3.0
 NAME = "Return to a talk of {} turns, bundled model: from the start to the first word; tokens read"
 TURNS = 12
@@ -92,7 +89,6 @@ def measure(turns: int, rounds: int) -> Figure:
     seconds = spent.median("saved")
     return Figure(
         NAME.format(turns),
-        COMMAND,
         f"≤ {GOAL_SECONDS:g} s",
         f"{seconds:.1f} s; {max(with_it)}",
         peers={"read anew": f"{spent.median('anew'):.1f} s; {max(without)}"},
@@ -104,15 +100,5 @@ def measure(turns: int, rounds: int) -> Figure:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
-    progress("returning")
-    goal = f"≤ {GOAL_SECONDS:g} s"
-    if find_spec("xllamacpp") is None:
-        return [
-            Figure(
-                NAME.format(TURNS), COMMAND, goal, "not measured: llama.cpp is not installed (extra `local`)"
-            )
-        ]
-    try:
-        return [measure(2, 1) if quick else measure(TURNS, ROUNDS)]
-    except ConfigError as error:
-        return [Figure(NAME.format(TURNS), COMMAND, goal, f"not measured: {error}".replace("\n", " "))]
+    check_runtime()
+    return [measure(2, 1) if quick else measure(TURNS, ROUNDS)]

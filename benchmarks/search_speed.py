@@ -26,7 +26,6 @@ from benchmarks.processes import Worker, WorkerFailed, worker
 from benchmarks.report import Figure, in_words, progress
 from benchmarks.search_documents import Texts, made, texts_of
 
-COMMAND = "python -m benchmarks search_speed"
 SIZES = (1_000, 10_000)
 GOAL_MS = 10.0
 GOAL_MISTAKEN_MS = 30.0
@@ -179,7 +178,6 @@ def figures(told: Mapping[str, Measured], size: int) -> list[Figure]:
     return [
         Figure(
             name=f"Search among {size:,} documents, p50 / p99: clean; with typing mistakes",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_MS:g} ms; ≤ {GOAL_MISTAKEN_MS:g} ms; ≥ {GOAL_RATIO:,} × pixi-bot at 100,000",
             ours=f"{_times(ours, 'clean')}; {_times(ours, 'mistaken')}",
             peers={
@@ -195,7 +193,6 @@ def figures(told: Mapping[str, Measured], size: int) -> list[Figure]:
         ),
         Figure(
             name=f"A folder of {size:,} documents: open; a saved one is found; build; memory; disk",
-            command=COMMAND,
             goal=f"open ≤ {GOAL_OPEN_MS:g} ms; found ≤ {GOAL_FOLLOW_SECONDS:g} s",
             ours=_keeping(ours),
             peers={name: _keeping(each) for name, each in others.items()},

@@ -42,7 +42,8 @@ class Pixi:
         before = time.perf_counter()
         async with await DirectoryDatabase.open(self._folder, cache=self._cache) as database:
             await database.ready()
-            return time.perf_counter() - before, database.bytes
+            seconds = time.perf_counter() - before
+        return seconds, sum(path.stat().st_size for path in self._cache.rglob("*") if path.is_file())
 
     async def open(self) -> float:
         # Once before: a process loads the library at its first opening.

@@ -23,11 +23,10 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks.processes import ROOT, ServerAddress, Worker, WorkerFailed, model_server, worker
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import interleave
 from benchmarks.serve_relay import WAYS
 
-COMMAND = "python -m benchmarks serve"
 GOAL_START_MS = 700
 GOAL_JSON_MS = 2.0
 GOAL_EVENT_MS = 5.0
@@ -200,36 +199,37 @@ def _answers(server: ServerAddress, folder: Path, quick: bool) -> list[Figure]:
     added = {name: rounds.median(name) - rounds.median("model") for name in ("pixi", *WAYS)}
     first = {name: sorted(values)[len(values) // 2] for name, values in starts.items()}
     return [
-        Figure(
-            name="`serve`: from the start to the first answer on /healthz",
-            command=COMMAND,
-            goal=f"≤ {GOAL_START_MS} ms",
-            ours=f"{first['pixi']:,.0f} ms",
-            peers={SDK: f"{first['sdk']:,.0f} ms"},
-            floors={BARE: f"{first['bare']:,.0f} ms"},
-            ratios={
-                "Pixi / bare": f"{first['pixi'] / first['bare']:.1f}",
-                "Pixi / SDK": f"{first['pixi'] / first['sdk']:.1f}",
-            },
-            met=first["pixi"] <= GOAL_START_MS,
-            note="medians of five, in turn; not the first start of all, at which the documents are read",
+        _figure(
+            "from the start to the first answer on /healthz",
+            first,
+            GOAL_START_MS,
+            "medians of five, in turn; not the first start of all, at which the documents are read",
         ),
-        Figure(
-            name="`serve`: what a JSON answer takes beyond the model's, 100 chunks, 3 messages, 1 reaction",
-            command=COMMAND,
-            goal=f"≤ {GOAL_JSON_MS:g} ms",
-            ours=f"{added['pixi']:.2f} ms",
-            peers={SDK: f"{added['sdk']:.2f} ms"},
-            floors={BARE: f"{added['bare']:.2f} ms"},
-            ratios={
-                "Pixi / bare": f"{added['pixi'] / added['bare']:.1f}",
-                "Pixi / SDK": f"{added['pixi'] / added['sdk']:.1f}",
-            },
-            met=added["pixi"] <= GOAL_JSON_MS,
-            note=f"the model's own answer: {rounds.median('model'):.2f} ms; the first turn of a talk is "
+        _figure(
+            "what a JSON answer takes beyond the model's, 100 chunks, 3 messages, 1 reaction",
+            added,
+            GOAL_JSON_MS,
+            f"the model's own answer: {rounds.median('model'):.2f} ms; the first turn of a talk is "
             "committed five times, and each time the store's thread is woken and waited for",
         ),
     ]
+
+
+def _figure(name: str, spent: dict[str, float], goal: float, note: str) -> Figure:
+    """Return the figure of milliseconds, by who spent them."""
+    return Figure(
+        name=f"`serve`: {name}",
+        goal=f"≤ {goal:g} ms",
+        ours=f"{spent['pixi']:,.2f} ms",
+        peers={SDK: f"{spent['sdk']:,.2f} ms"},
+        floors={BARE: f"{spent['bare']:,.2f} ms"},
+        ratios={
+            "Pixi / bare": f"{spent['pixi'] / spent['bare']:.1f}",
+            "Pixi / SDK": f"{spent['pixi'] / spent['sdk']:.1f}",
+        },
+        met=spent["pixi"] <= goal,
+        note=note,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,6 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
     return [
         Figure(
             name=f"`serve`: from the written `]` to the event at the client, p50 / p99, {streams} streams",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_EVENT_MS:g} ms",
             ours=f"{p50['pixi']:.2f} / {p99['pixi']:.2f} ms",
             peers={SDK: f"{p50['sdk']:.2f} / {p99['sdk']:.2f} ms"},
@@ -306,7 +305,6 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
         ),
         Figure(
             name=f"`serve`: memory per open stream with its turn, at most, {streams} streams",
-            command=COMMAND,
             goal=f"≤ {GOAL_STREAM_KB} KB",
             ours=f"{held['pixi']:.0f} KB",
             peers={SDK: f"{held['sdk']:.0f} KB"},
@@ -348,7 +346,6 @@ def _idle(server: ServerAddress, clients: Worker, folder: Path, quick: bool) -> 
         clients.ask({"do": "close"})
     return Figure(
         name=f"`serve`: memory of {count:,} clients that follow a turn in which nothing happens",
-        command=COMMAND,
         goal=f"≤ {GOAL_IDLE_MB} MB",
         ours=f"{held:.1f} MB",
         met=held <= GOAL_IDLE_MB,
@@ -357,7 +354,6 @@ def _idle(server: ServerAddress, clients: Worker, folder: Path, quick: bool) -> 
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("serve")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with (

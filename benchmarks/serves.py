@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from benchmarks.processes import ServerAddress, Worker, WorkerFailed, model_server
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.serve import RATE, SEND_STAMP, SETTINGS, Served, clients_of_streams, home, pixi
 from tests.servers.postgres import Postgres
 
-COMMAND = "python -m benchmarks serves"
 GOAL_MS = 15.0
 CHUNKS = 200
 
@@ -58,7 +57,6 @@ def _p50_p99(values: list[float]) -> tuple[float, float]:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("serves")
     streams, rounds = (3, 1) if quick else (8, 8)
     pairs: list[tuple[float, float]] = []
     with ExitStack() as stack:
@@ -82,7 +80,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name=f"Several `serve`: an event at a client of another one, p50 / p99, {streams} replies",
-            command=COMMAND,
             goal=f"p99 ≤ {GOAL_MS:g} ms later than at a client of its own",
             ours=f"{later[0]:.2f} / {later[1]:.2f} ms",
             floors={"at its own client, from the `]`": f"{floor[0]:.2f} / {floor[1]:.2f} ms"},

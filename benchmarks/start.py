@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.processes import ROOT, WorkerFailed, model_server
-from benchmarks.report import Figure, progress
+from benchmarks.report import Figure
 from benchmarks.rounds import interleave
 from pixi.documents import FileLimits
 from pixi.documents.process import FileOpener, ReadingProcess
 
-COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300
 GOAL_PROMPT_MS = 600
 GOAL_READER_MS = 250
@@ -154,7 +153,6 @@ def _first_prompt(base_url: str, home: Path, resting: list[float]) -> float:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it."""
-    progress("start")
     reading: list[float] = []
     resting: list[float] = []
     with model_server(None) as server, tempfile.TemporaryDirectory() as folder:
@@ -169,40 +167,25 @@ def run(quick: bool) -> list[Figure]:
             },
             rounds=1 if quick else 9,
         )
-    reader = rounds.median("reader")
-    shown, prompt, rest = rounds.median("help"), rounds.median("prompt"), sorted(resting)[len(resting) // 2]
-    floors = {"python -c pass": f"{rounds.median('floor'):,.0f} ms"}
+    rest = sorted(resting)[len(resting) // 2]
     return [
-        Figure(
-            name="Start: `--help`",
-            command=COMMAND,
-            goal=f"≤ {GOAL_HELP_MS} ms",
-            ours=f"{shown:,.0f} ms",
-            floors=floors,
-            ratios={"Pixi / floor": f"{rounds.ratio('help', 'floor'):.1f}"},
-            met=shown <= GOAL_HELP_MS,
-        ),
-        Figure(
-            name="Start: first prompt of `chat` against a server",
-            command=COMMAND,
-            goal=f"≤ {GOAL_PROMPT_MS} ms",
-            ours=f"{prompt:,.0f} ms",
-            floors=floors,
-            ratios={"Pixi / floor": f"{rounds.ratio('prompt', 'floor'):.1f}"},
-            met=prompt <= GOAL_PROMPT_MS,
-        ),
-        Figure(
-            name="Start: a process that reads documents, confined",
-            command=COMMAND,
-            goal=f"≤ {GOAL_READER_MS} ms",
-            ours=f"{reader:,.0f} ms",
-            floors=floors,
-            ratios={"Pixi / floor": f"{rounds.ratio('reader', 'floor'):.1f}"},
-            met=reader <= GOAL_READER_MS,
+        *(
+            Figure(
+                name=f"Start: {what}",
+                goal=f"≤ {goal} ms",
+                ours=f"{rounds.median(name):,.0f} ms",
+                floors={"python -c pass": f"{rounds.median('floor'):,.0f} ms"},
+                ratios={"Pixi / floor": f"{rounds.ratio(name, 'floor'):.1f}"},
+                met=rounds.median(name) <= goal,
+            )
+            for name, what, goal in (
+                ("help", "`--help`", GOAL_HELP_MS),
+                ("prompt", "first prompt of `chat` against a server", GOAL_PROMPT_MS),
+                ("reader", "a process that reads documents, confined", GOAL_READER_MS),
+            )
         ),
         Figure(
             name=f"Memory of `chat` at rest, {REST:g} s after the first prompt",
-            command=COMMAND,
             goal=f"≤ {GOAL_REST_MB} MB",
             ours=f"{rest:,.0f} MB" if rest else "not told by this system",
             met=rest <= GOAL_REST_MB if rest else None,

@@ -23,7 +23,6 @@ from pixi.store.opening import open_store
 
 T = TypeVar("T")
 
-COMMAND = "python -m benchmarks store"
 GOAL_US = 100.0
 GOAL_STALL_MS = 0.2
 HISTORIES = (100, 1_000, 10_000)
@@ -217,7 +216,6 @@ class _Table:
         ratios[f"Pixi / {_FLOOR}"] = self.row(lambda each: each.turns.ratio(_PIXI, _FLOOR), digits=1)
         return Figure(
             name=f"Store: processor time for a turn, {AT_ONCE} talks at once, each of {lengths} messages",
-            command=COMMAND,
             goal=f"≤ {GOAL_US:.0f} µs",
             ours=self.row(lambda each: each.turns.median(_PIXI), "µs"),
             peers=peers,
@@ -237,7 +235,6 @@ class _Table:
             peers = {_POSTGRES: self.row(lambda each: each.alone.median(_POSTGRES), "µs")}
         return Figure(
             name=f"Store: time for a turn of one talk alone, of {lengths} messages",
-            command=COMMAND,
             goal=f"≤ {GOAL_US:.0f} µs",
             ours=self.row(lambda each: each.alone.median(_PIXI), "µs"),
             peers=peers,
@@ -257,7 +254,6 @@ class _Table:
             peers[_PEER] = self.row(lambda each: each.turns.median(_PEER) / 1e3, "ms, each turn", 2)
         return Figure(
             name=f"Store: longest stall of the loop: {TURNS} turns; reading a talk; {lengths} messages",
-            command=COMMAND,
             goal=f"≤ {GOAL_STALL_MS:g} ms",
             ours="; ".join(
                 self.row(lambda each, what=what: longest(each, what), "ms", 2)  # type: ignore[misc]

@@ -6,29 +6,24 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import aiohttp
 from msgspec.structs import replace
 
 from benchmarks.contenders import Recording
 from benchmarks.report import Figure, progress
-from pixi.core.errors import ConfigError
 from pixi.core.llm import Delta, Finished, Request, SystemLine, Usage
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
 from pixi.models.connections import open_session
-from pixi.models.llama import LocalModel
+from pixi.models.llama import LocalModel, check_runtime
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
 from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
 from pixi.personas.files import find_persona, shipped_folder
 
-COMMAND = "python -m benchmarks tokens"
 GOAL_ABOVE = 30
-NAME = "Prompt tokens evaluated beyond the new message, bundled model, per turn"
-GOAL = f"≤ {GOAL_ABOVE}"
 
 CLOCK_EVERY = 4
 TALK: tuple[str, ...] = (
@@ -176,9 +171,8 @@ def _figure(ours: list[int], clock: dict[int, int], own: list[int]) -> Figure:
     turns = [turn for turn in clock if turn]
     clock_above = [clock[turn] - own[turn] for turn in turns]
     return Figure(
-        name=NAME,
-        command=COMMAND,
-        goal=GOAL,
+        name="Prompt tokens evaluated beyond the new message, bundled model, per turn",
+        goal=f"≤ {GOAL_ABOVE}",
         ours=f"median {statistics.median(above):.0f}, at most {max(above)}",
         peers={
             "clock in the system prompt": f"median {statistics.median(clock_above):.0f}, "
@@ -196,10 +190,5 @@ def _figure(ours: list[int], clock: dict[int, int], own: list[int]) -> Figure:
 
 def run(quick: bool) -> list[Figure]:
     """Measure it, where llama.cpp and the weights are at hand."""
-    progress("tokens")
-    if find_spec("xllamacpp") is None:
-        return [Figure(NAME, COMMAND, GOAL, "not measured: llama.cpp is not installed (extra `local`)")]
-    try:
-        return [asyncio.run(measure(TALK[:2], max_tokens=8) if quick else measure(TALK))]
-    except ConfigError as error:
-        return [Figure(NAME, COMMAND, GOAL, f"not measured: {error}".replace("\n", " "))]
+    check_runtime()
+    return [asyncio.run(measure(TALK[:2], max_tokens=8) if quick else measure(TALK))]

@@ -15,7 +15,6 @@ from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
 from tests.servers.staged_web import Stage, StagedWeb
 
-COMMAND = "python -m benchmarks web"
 GOAL_RATIO = 1.5
 KEPT, ANEW, BARE_KEPT, BARE_ANEW = "kept", "anew", "bare, kept", "bare, anew"
 PAGE = gzip.compress(b"<p>A page of about the usual size, with words in it.</p>\n" * 900)
@@ -79,7 +78,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             "A page fetched through the guard, µs of processor time (connection kept / new)",
-            COMMAND,
             f"≤ {GOAL_RATIO}× bare aiohttp",
             f"{rounds.median(KEPT):.0f} / {rounds.median(ANEW):.0f}",
             floors={"bare aiohttp": f"{rounds.median(BARE_KEPT):.0f} / {rounds.median(BARE_ANEW):.0f}"},

@@ -37,16 +37,7 @@ SEARCHING = 0.3
 QUESTIONS = tuple(
     f"What is new about {thing}?"
     for thing in (
-        "pancakes",
-        "creepers",
-        "ferries",
-        "teas",
-        "maps",
-        "cranes",
-        "glazes",
-        "moths",
-        "tides",
-        "ink",
+        *("pancakes", "creepers", "ferries", "teas", "maps", "cranes", "glazes", "moths", "tides", "ink"),
     )
 )
 _CHARACTERS_PER_TOKEN = 4
@@ -156,7 +147,6 @@ def run(quick: bool) -> list[Figure]:
     return [
         Figure(
             name="Searching the web: the provider's own search against Pixi's, for a question",
-            command="python -m benchmarks web_search",
             goal="told side by side",
             ours=_told(own),
             peers={"native": _told(native)},

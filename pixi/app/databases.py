@@ -468,9 +468,8 @@ def _folder(ref: "DatabaseRef") -> DatabaseState:
     Raises:
         ConfigError, OSError: it cannot be read.
     """
-    from pixi.documents import suffix_of
     from pixi.knowledge.scan import Walk
 
-    about, folder = ref.describe(), ref.folder.resolve()
-    sizes = [seen.size for seen in Walk(folder, lambda name: bool(suffix_of(name))).files()]
+    about = ref.describe()
+    sizes = [seen.size for seen in Walk(ref.folder.resolve()).files()]
     return DatabaseState(ref, about.title, about.text, files=len(sizes), bytes=sum(sizes))

@@ -21,13 +21,15 @@ from pixi.documents.wire import (
     LENGTH,
     LONGEST_FRAME,
     MESSAGES,
-    Assembly,
+    OVERHEAD,
     FileRefused,
     Message,
     Piece,
     WorkerReady,
     WorkerSpent,
     framed,
+    joined,
+    weight,
 )
 
 _SCRIPT = Path(__file__).with_name("worker.py")
@@ -325,48 +327,42 @@ class _Answers:
         self._files = files
         self._limits = limits
         self._at = 0
-        self._assembly: Assembly | None = None
+        self._pieces: list[Piece] = []
+        self._weight = 0
+        self._records = 0
 
     def take(self, messages: Sequence[Message]) -> list[tuple[int, Documents | SetAside]]:
         """Return the outcomes that these complete."""
         done: list[tuple[int, Documents | SetAside]] = []
         for message in messages:
+            outcome: Documents | SetAside | None
             match message:
                 case Piece():
-                    self._check(message.file)
-                    documents = self._add(message)
-                    if documents is not None:
-                        done.append(self._next(documents))
+                    outcome = self._add(message)
                 case FileRefused(reason=reason, again=again):
-                    self._check(message.file)
-                    done.append(self._next(SetAside(reason, again=again)))
+                    outcome = SetAside(reason, again=again)
                 case WorkerSpent():
                     self.spent = True
+                    continue
                 case WorkerReady():
                     raise _Nonsense
+            if message.file != self._at or message.file >= self._files:
+                raise _Nonsense
+            if outcome is not None:
+                done.append((self._at, outcome))
+                self._at, self._pieces, self._weight, self._records = self._at + 1, [], 0, 0
         return done
 
-    def _check(self, file: int) -> None:
-        if file != self._at or file >= self._files:
-            raise _Nonsense
-
-    def _next(self, outcome: Documents | SetAside) -> tuple[int, Documents | SetAside]:
-        self._assembly = None
-        self._at += 1
-        return self._at - 1, outcome
-
     def _add(self, piece: Piece) -> Documents | None:
-        if self._assembly is None:
-            if piece.last:  # all of it at once, as nearly always
-                return Documents(piece.documents, piece.note)
-            self._assembly = Assembly()
-        self._assembly.add(piece)
-        if (
-            self._assembly.weight > self._limits.characters * _SLACK + _PIPE_BYTES
-            or self._assembly.records > self._limits.records
-        ):
+        if piece.last and not self._pieces:  # all of it at once, as nearly always
+            return Documents(piece.documents, piece.note)
+        self._pieces.append(piece)
+        self._weight += OVERHEAD + sum(map(weight, piece.documents))  # a piece of nothing counts, too
+        self._records += len(piece.documents) - bool(piece.documents and piece.joins)
+        most = self._limits.characters * _SLACK + _PIPE_BYTES
+        if self._weight > most or self._records > self._limits.records:
             raise _Nonsense
-        return self._assembly.finish(piece.note) if piece.last else None
+        return Documents(joined(self._pieces), piece.note) if piece.last else None
 
 
 def _ended(code: int | None, limits: FileLimits) -> SetAside | None:

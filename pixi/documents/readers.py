@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from contextlib import aclosing, asynccontextmanager
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from pixi.documents.confinement import Confinement
@@ -30,24 +29,15 @@ class Readers:
     Calls may overlap; each waits its turn.
     """
 
-    def __init__(
-        self,
-        *,
-        workers: int = 2,
-        seconds: float = 60.0,
-        megabytes: int = 1024,
-        limits: FileLimits | None = None,
-    ) -> None:
+    def __init__(self, *, workers: int = 2, limits: FileLimits | None = None) -> None:
         """Start nothing yet.
 
         Args:
             workers: processes.
-            seconds: for one file.
-            megabytes: of memory for one process; told to the system where it can hold a process to it.
-            limits: everything that a file may cost, in place of `seconds` and `megabytes`.
+            limits: of a file.
         """
-        self._limits = limits or FileLimits(seconds=seconds, megabytes=megabytes)
-        self._workers = max(workers, 1)
+        self._limits = limits or FileLimits()
+        self._workers = workers
         self._processes: set[ReadingProcess] = set()
         self._idle: list[ReadingProcess] = []
         self._opener = FileOpener()
@@ -57,9 +47,7 @@ class Readers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -164,7 +152,7 @@ class Readers:
         """
         left = dict(enumerate(paths))
         alone = False
-        while left and self._usable():
+        while left and not self._closed:
             asked = list(left)[: 1 if alone else None]
             try:
                 async with (
@@ -174,7 +162,7 @@ class Readers:
                     async for handful in handfuls:
                         yield [(left.pop(asked[number]), outcome) for number, outcome in handful]
             except ProcessLost as lost:
-                if lost.spent or not self._usable():
+                if lost.spent or self._closed:
                     continue
                 if lost.verdict is None and not alone:
                     alone = True
@@ -185,9 +173,6 @@ class Readers:
             yield [
                 (path, SetAside("was not read: reading was stopped", again=True)) for path in left.values()
             ]
-
-    def _usable(self) -> bool:
-        return not self._closed
 
     @asynccontextmanager
     async def _a_process(self) -> AsyncIterator[ReadingProcess]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 import msgspec
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.files import Document, Documents, FileLimits, Section, SetAside
+from pixi.documents.files import Document, FileLimits, Section, SetAside
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -113,7 +113,7 @@ MOST_FILES = 64
 """Limit of one frame: all of them are open in the process that is asked."""
 HANDS_OVER = sys.platform != "win32"
 """True where a process can be handed files that are open."""
-_OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
+OVERHEAD = 48  # what a piece, a document or a section costs on the wire besides its texts, about
 
 
 class WorkerReady(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
@@ -173,9 +173,9 @@ def framed(content: Sequence[Message] | Sequence[bytes] | FileLimits) -> bytes:
 
 def weight(document: Document) -> int:
     """Return the characters of a document, and a little for each of its parts."""
-    total = _OVERHEAD + len(document.key) + len(document.title)
+    total = OVERHEAD + len(document.key) + len(document.title)
     for section in document.sections:
-        total += _OVERHEAD + len(section.text) + len(section.heading)
+        total += OVERHEAD + len(section.text) + len(section.heading)
     return total
 
 
@@ -205,7 +205,7 @@ def _cut(file: int, document: Document) -> Iterator[Piece]:
     for section in document.sections:
         for start in range(0, max(len(section.text), 1), PIECE_CHARACTERS):
             part = replace(section, text=section.text[start : start + PIECE_CHARACTERS])
-            size = _OVERHEAD + len(part.text) + len(part.heading)
+            size = OVERHEAD + len(part.text) + len(part.heading)
             if waiting and (start or total + size > PIECE_CHARACTERS):
                 yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
                 waiting, total = [], 0
@@ -217,62 +217,28 @@ def _cut(file: int, document: Document) -> Iterator[Piece]:
     yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
 
 
-class Assembly:
-    """The documents of one file, put together again from its pieces.
+def joined(pieces: Iterable[Piece]) -> list[Document]:
+    """Return the documents of a file, put together again from its pieces."""
+    documents: list[Document] = []
+    parts: list[tuple[Section, list[str]]] = []  # of the last document, where it came in several pieces
 
-    Attributes:
-        weight: of all that has come, as `weight` counts.
-        records: documents that have come.
-    """
+    def close() -> None:
+        if parts:
+            sections = (replace(section, text="".join(texts)) for section, texts in parts)
+            documents[-1] = replace(documents[-1], sections=tuple(sections))
+            parts.clear()
 
-    def __init__(self) -> None:
-        self.weight = 0
-        self.records = 0
-        self._done: list[Document] = []
-        self._open: Document | None = None
-        self._joined = False
-        self._sections: list[Section] = []
-        self._texts: list[str] = []
-
-    def add(self, piece: Piece) -> None:
-        """Take the next piece."""
+    for piece in pieces:
         for at, document in enumerate(piece.documents):
-            self.weight += weight(document)
-            self._begin(document, piece.joins if at == 0 and self._open is not None else 0)
-
-    def finish(self, note: str) -> Documents:
-        """Return all of them."""
-        self._close_document()
-        return Documents(self._done, note)
-
-    def _begin(self, document: Document, joins: int) -> None:
-        sections = document.sections
-        if not joins:
-            self._close_document()
-            self.records += 1
-            self._open, self._joined = document, False
-        else:
-            self._joined = True
-        if joins == 2 and self._sections and sections:
-            self._texts.append(sections[0].text)
-            sections = sections[1:]
-        if sections:
-            self._close_section()
-            self._sections.extend(sections)
-            self._texts = [sections[-1].text]
-
-    def _close_section(self) -> None:
-        if len(self._texts) > 1:
-            last = self._sections[-1]
-            self._sections[-1] = replace(last, text="".join(self._texts))
-        self._texts = []
-
-    def _close_document(self) -> None:
-        if self._open is None:
-            return
-        self._close_section()
-        whole = self._open
-        if self._joined:
-            whole = Document(whole.key, whole.title, tuple(self._sections))
-        self._done.append(whole)
-        self._open, self._sections = None, []
+            if at or not piece.joins or not documents:
+                close()
+                documents.append(document)
+                continue
+            parts = parts or [(section, [section.text]) for section in documents[-1].sections]
+            sections = document.sections
+            if piece.joins == 2 and parts and sections:
+                parts[-1][1].append(sections[0].text)
+                sections = sections[1:]
+            parts += [(section, [section.text]) for section in sections]
+    close()
+    return documents

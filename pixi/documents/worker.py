@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 
 _IDLE_SECONDS = 60.0  # unasked for so long, it ends and gives its memory back; a new one starts quickly
 
@@ -160,7 +159,14 @@ def main() -> None:
     confinement = confine(limits)
     gc.freeze()
     outbox = Outbox(pipe)
-    sys.excepthook = _LastWords(outbox)
+
+    def last_words(_: type[BaseException], error: BaseException, __: object) -> None:
+        """Tell of which file this process ends, with what nobody caught."""
+        outbox.put(FileRefused(outbox.file, _broken(error)))
+        outbox.put(WorkerSpent())
+        outbox.flush()
+
+    sys.excepthook = last_words
     asked: queue.SimpleQueue[list[tuple[bytes, int | None]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asking, asked), daemon=True).start()
     outbox.put(WorkerReady(confinement))
@@ -224,21 +230,6 @@ def _read(number: int, original: Original, limits: FileLimits, outbox: Outbox) -
 
 def _broken(error: BaseException) -> str:
     return f"is broken, or not what its name says ({type(error).__name__}); save it anew, or take it out"
-
-
-class _LastWords:
-    """Called with what nobody caught, just before the process ends of it: it still tells of which file."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-
-    def __call__(
-        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None, /
-    ) -> None:
-        """Tell."""
-        self._outbox.put(FileRefused(self._outbox.file, _broken(error)))
-        self._outbox.put(WorkerSpent())
-        self._outbox.flush()
 
 
 if __name__ == "__main__":

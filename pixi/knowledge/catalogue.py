@@ -52,18 +52,6 @@ _HASH = re.compile("[0-9a-f]{24}")
 """The key of a record that is known by its content alone."""
 
 
-def key_of(document: Document, others: dict[str, int]) -> str:
-    """Return the document's key, made unlike those before it in the file, and noted among them."""
-    key = told = clean(document.key)
-    count = others.get(key, 0)
-    while told in others:
-        count += 1
-        told = f"{key}#{count}"
-    others[key] = max(count, 1)
-    others.setdefault(told, 1)
-    return told
-
-
 def title_of(path: str, document: Document) -> str:
     """Return the title for people: the document's own, or else the file's name with the record's key."""
     if title := display_line(document.title):
@@ -256,11 +244,8 @@ class Catalogue:
             unseen: is asked when `files` has ended, and only then: folders that could not be looked into.
             only: the files and folders that the walk went to; None: all.
         """
-        self._db.execute("BEGIN")
-        try:
+        with self._writing():
             return self._compare(files, unseen, only)
-        finally:
-            self._db.execute("COMMIT")  # of a table that is nobody else's, whatever came
 
     def _compare(
         self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None
@@ -354,10 +339,12 @@ class Catalogue:
             self._tell({"token": token, "indexed": 0})
         return token
 
-    def distrust(self) -> None:
-        """Have every file read again, because the readers are others now."""
-        with self._writing():
-            self._db.execute("UPDATE files SET hash = x''")
+    def trust(self, readers: str) -> None:
+        """Have every file read again where other readers read it."""
+        if self.told("readers") != readers:
+            with self._writing():
+                self._db.execute("UPDATE files SET hash = x''")
+                self._tell({"readers": readers})
 
     # What these are made of.
 
@@ -390,9 +377,12 @@ class Catalogue:
         path = read.seen.path
         rows = self._db.execute("SELECT key, id, digest, twin FROM entries WHERE path = ?", (path,))
         known = {key: (number, digest, twin) for key, number, digest, twin in rows}
-        kept: dict[str, int] = {}
+        kept: set[str] = set()
         for document in read.documents:
-            key = key_of(document, kept)
+            key = clean(document.key)
+            if key in kept:
+                continue  # a reader gives each key once, unless a stranger took it over
+            kept.add(key)
             title, text = title_of(path, document), _written(document.sections)
             digest = digest_of(title, text).hex()
             number, old, twin = known.get(key, (0, "", b""))
@@ -410,7 +400,7 @@ class Catalogue:
             )
             self._db.execute("INSERT OR IGNORE INTO dirty VALUES (?)", (number,))
             fresh[number] = Entry(number, path, key, title, _unwritten(text), digest)
-        if known.keys() - kept.keys():
+        if known.keys() - kept:
             self._remove(path, kept, twins)
 
     def _remove(self, path: str, kept: Container[str], twins: dict[bytes, None]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,7 +18,7 @@ from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
 from pixi.knowledge.query import IndexDamaged
 from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
-from pixi.knowledge.vectors import Vectors, VectorSync, require_numpy
+from pixi.knowledge.vectors import Vectors, require_numpy
 
 if TYPE_CHECKING:
     from pixi.models.embeddings import OpenAIEmbeddings
@@ -52,31 +52,33 @@ class DirectoryDatabase:
 
     def __init__(
         self,
+        root: Path,
         name: str,
-        opened: "_Opened",
-        progress: Callable[[str], None],
+        store: IndexStore,
+        *,
+        about: DatabaseDescription,
+        thread: Threads,
+        progress: Reporter,
         embedder: "OpenAIEmbeddings | None",
     ) -> None:
         """Called by `open` alone."""
         self.name = name
-        self.folder = opened.root
-        self._about = opened.about
-        self._store = opened.store
+        self.folder = root
+        self._about = about
+        self._store = store
         self._askers = Threads(4, thread_name_prefix=f"ask {name}")
+        self._vectors: Vectors | None = None
+        if embedder is not None:
+            self._vectors = Vectors(store, embedder, self._askers, name=name, progress=progress)
         self._sync = Sync(
-            opened.root,
+            root,
             name,
-            opened.store,
-            thread=opened.thread,
+            store,
+            thread=thread,
             progress=progress,
             began=self._describe,
-            looked=self._looked,
+            looked=self._vectors.look if self._vectors else lambda: None,
         )
-        self._embedding: VectorSync | None = None
-        if embedder is not None:
-            path = opened.store.path.with_name("vectors.db")
-            vectors = Vectors(path, embedder, name=name, progress=progress)
-            self._embedding = VectorSync(vectors, opened.store, self._askers, self._sync.in_use)
         self._closed = False
 
     @classmethod
@@ -107,13 +109,16 @@ class DirectoryDatabase:
             require_numpy()
         thread = Threads(1, thread_name_prefix=f"database {name or folder.name}")
         try:
-            opened = await thread.run(_open, folder, name, cache, thread)
+            root, store = await thread.run(_open, folder, name, cache)
+            name = name or folder.name or root.name
+            about = await thread.run(describe, root, name)
+            database = cls(
+                root, name, store, about=about, thread=thread, progress=progress, embedder=embedder
+            )
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        database = cls(name or folder.name or opened.root.name, opened, progress, embedder)
-        others = [database._embedding.run()] if database._embedding else []
-        database._sync.start(follow, *others)
+        database._sync.start(follow, *([database._vectors.run()] if database._vectors else []))
         return database
 
     @property
@@ -132,27 +137,21 @@ class DirectoryDatabase:
         return self._store.snapshot.entries
 
     @property
-    def bytes(self) -> int:
-        """Return what is kept of the folder, on disk."""
-        return self._store.snapshot.bytes
-
-    @property
     def faults(self) -> Sequence[Fault]:
         """Return what could not be read, each with the reason and the mend."""
         trouble = (Fault("", self._sync.trouble),) if self._sync.trouble else ()
-        walked = self._sync.scan.faults if self._sync.scan else ()
-        return (*trouble, *walked, *self._store.snapshot.faults)
+        return (*trouble, *self._sync.scan.faults, *self._store.snapshot.faults)
 
     @property
     def passed_over(self) -> Mapping[str, int]:
         """Return how many files lie there that are no documents, by their suffix."""
-        return dict(self._sync.scan.unknown) if self._sync.scan else {}
+        return dict(self._sync.scan.unknown)
 
     @property
     def state(self) -> ReadingProgress:
         """Return how far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
-        if scan and self._store.writes:
+        if self._store.writes:
             return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
         return ReadingProgress(*kept.reading, self._sync.at_rest and kept.finished)
 
@@ -169,13 +168,13 @@ class DirectoryDatabase:
 
         Nobody need wait for that: until then words alone find.
         """
-        if self._embedding:
-            await self._embedding.caught_up()
+        if self._vectors:
+            await self._vectors.caught_up()
 
     @property
     def embedding_trouble(self) -> str:
         """Return the reason why not all passages have meanings, for the operator; "" if all have."""
-        return self._embedding.vectors.trouble if self._embedding else ""
+        return self._vectors.trouble if self._vectors else ""
 
     async def refresh(self) -> None:
         """Look at the folder now, and return when all that is new was read.
@@ -208,14 +207,12 @@ class DirectoryDatabase:
         index = self._store.snapshot.index
         if index is None:
             return ()
-        self._sync.in_use[index] += 1
         try:
-            return await self._askers.run(index.sure, text, limit)
+            with self._store.asking(index):
+                return await self._askers.run(index.sure, text, limit)
         except IndexDamaged:
             self._sync.look_soon(damaged=index)  # a model that is shown passages may never search
             return ()
-        finally:
-            self._sync.in_use[index] -= 1
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
         """Return the entries with these ids, in this order; an id that is none of this database is left out.
@@ -240,8 +237,8 @@ class DirectoryDatabase:
         if self._closed:
             return
         self._closed = True
-        if self._embedding:
-            await self._embedding.vectors.close()
+        if self._vectors:
+            await self._vectors.close()
         await asyncio.to_thread(self._askers.shutdown)
         await self._sync.let_go()
 
@@ -254,35 +251,18 @@ class DirectoryDatabase:
         await self.close()
 
     async def _asked(self, index: Index, query: str, limit: int) -> Found:
-        self._sync.in_use[index] += 1
-        try:
-            return await self._rank(index, query, limit)
-        finally:
-            self._sync.in_use[index] -= 1
-
-    async def _rank(self, index: Index, query: str, limit: int) -> Found:
-        if self._embedding and (found := await self._embedding.vectors.search(index, query, limit)):
-            return found
-        return await self._askers.run(index.search, query, limit)
+        with self._store.asking(index):
+            if self._vectors and (found := await self._vectors.search(index, query, limit)):
+                return found
+            return await self._askers.run(index.search, query, limit)
 
     def _describe(self) -> None:
         self._about = describe(self.folder, self.name)
 
-    def _looked(self) -> None:
-        if self._embedding:
-            self._embedding.look()
 
-
-class _Opened(Struct, frozen=True):
-    root: Path
-    store: IndexStore
-    about: DatabaseDescription
-    thread: Threads
-
-
-def _open(folder: Path, name: str, cache: Path | None, thread: Threads) -> _Opened:
+def _open(folder: Path, name: str, cache: Path | None) -> tuple[Path, IndexStore]:
     require_folder(folder)
     root = Path(os.path.realpath(folder))
     store = IndexStore(cache_folder(root, name or folder.name or root.name, cache))
     store.open()
-    return _Opened(root, store, describe(root, name or folder.name), thread)
+    return root, store

@@ -16,7 +16,6 @@ from pixi.knowledge.entry import Entry, Found, Hit, Source
 from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
 from pixi.knowledge.query import (
     IndexDamaged,
-    ParsedQuery,
     QueryParser,
     Scored,
     WordIndex,
@@ -84,6 +83,9 @@ class Index:
     """Made by `open`. One thread at a time may call `change`; everything else, any thread at any time.
 
     What a search sees is the last commit: a change is seen whole or not at all.
+
+    Attributes:
+        entries: how many there are.
     """
 
     def __init__(self, folder: Path, index: "tantivy.Index", vocabulary: WordIndex, following: int) -> None:
@@ -145,18 +147,6 @@ class Index:
         _note(folder, 1)  # last: a folder without it was never finished
         return cls(folder, index, vocabulary, 1)
 
-    @property
-    def entries(self) -> int:
-        """Return how many entries there are."""
-        return self._entries
-
-    @property
-    def bytes(self) -> int:
-        """Size on disk, in bytes."""
-        return sum(
-            file_size(path) for part in ("vocabulary", "passages") for path in (self._folder / part).glob("*")
-        )
-
     def change(self, add: Iterable[Entry], remove: Iterable[int]) -> None:
         """Put entries in and take others out, in one commit. One whose id is known already is replaced.
 
@@ -190,7 +180,7 @@ class Index:
         """
         with reading():
             searcher = self._index.searcher()
-            asked = self._asked(searcher, query)
+            asked = self._parser(searcher).parse(query)
             passages = ranked(searcher, self._schema, asked, min(limit, _MOST)) if limit > 0 else []
         weights = {
             term: weight * math.log(1 + self._passages / (1 + asked.frequencies[term]))
@@ -236,7 +226,7 @@ class Index:
             question = question_in(text, self._parser(searcher))
             if question is None:
                 return []
-            asked = self._asked(searcher, text)
+            asked = self._parser(searcher).parse(text)
             judge = Judge(question, self._analysis(), self._languages)
             found: list[Excerpt] = []
             for each in ranked(searcher, self._schema, asked, _JUDGED):
@@ -270,14 +260,11 @@ class Index:
         searcher = self._index.searcher()
         self._passages = searcher.num_docs
         first = Query.term_query(self._schema, "ordinal", 0)
-        self._entries = _count(searcher, first)
+        self.entries = _count(searcher, first)
         counted = Counter(dict(searcher.terms_with_prefix("language", "")))
         least = max(1, sum(counted.values()) * _FEWEST)
         common = counted.most_common(_MOST_LANGUAGES)
-        self._languages = tuple(_named(name) for name, count in common if count >= least)
-
-    def _asked(self, searcher: "tantivy.Searcher", query: str) -> ParsedQuery:
-        return self._parser(searcher).parse(query)
+        self._languages = tuple("" if name == "none" else name for name, count in common if count >= least)
 
     def _parser(self, searcher: "tantivy.Searcher") -> QueryParser:
         known: dict[tuple[str, str], int] = {}
@@ -368,10 +355,6 @@ def _sample(entry: Entry) -> list[str]:
     return [piece for kind, piece, _ in pieces(normalise(" ".join(parts))) if kind == "word"]
 
 
-def _named(language: str) -> str:
-    return "" if language == "none" else language
-
-
 def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
     """Return how many passages match."""
     found: Any = searcher.search(query, limit=1)  # the library's stubs leave the field out
@@ -396,11 +379,3 @@ def _note(folder: Path, following: int) -> None:
     new = folder / "format.json.new"
     new.write_text(json.dumps({"format": FORMAT, "next": following}), encoding="utf-8")
     os.replace(new, folder / "format.json")
-
-
-def file_size(path: Path) -> int:
-    """Return the bytes of a file; 0 where it is gone."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0  # a merge has ended just now

@@ -5,24 +5,24 @@ import os
 import re
 import shutil
 import sqlite3
-import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, ScannedFile, discard, is_broken
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
-from pixi.knowledge.index import Index, file_size
+from pixi.knowledge.index import Index
 from pixi.knowledge.query import IndexDamaged
 
 P = ParamSpec("P")
@@ -46,11 +46,10 @@ _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 
 
 def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
-    """Return the folder, made if it is missing: `cache`, or the user's own, or where that cannot be written a
-    temporary one.
+    """Return the folder, made if it is missing: `cache`, or one among the user's caches.
 
     Raises:
-        ConfigError: none of them can be written.
+        ConfigError: it cannot be written.
     """
     if cache is not None:
         if reason := _unwritable(cache):
@@ -63,19 +62,10 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     place = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
     own = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40] or 'database'}-{place}"
     wanted = platformdirs.user_cache_path("pixi-persona") / "databases" / own
-    reason = _unwritable(wanted)
-    if not reason:
-        _sign(wanted, folder)
-        return wanted
-    user = f"-{os.getuid()}" if sys.platform != "win32" else ""
-    temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
-    if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
-        _sign(temporary / own, folder)
-        return temporary / own
-    raise ConfigError(
-        f"{display_path(wanted)}: the index cannot be kept here ({reason}), nor in "
-        f"{display_path(temporary)}; free some space, or mend the permissions."
-    )
+    if reason := _unwritable(wanted):
+        raise _unusable(wanted, reason)
+    _sign(wanted, folder)
+    return wanted
 
 
 def _sign(cache: Path, folder: Path) -> None:
@@ -114,14 +104,6 @@ def _unwritable(folder: Path) -> str:
     except OSError as error:
         return error.strerror or type(error).__name__
     return ""
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return True if nobody else could have laid it there: everybody may write into a temporary folder."""
-    if sys.platform == "win32":
-        return True  # there each person has one
-    status = folder.lstat()
-    return status.st_uid == os.getuid() and not folder.is_symlink() and not status.st_mode & 0o022
 
 
 class WriterLock:
@@ -173,7 +155,6 @@ class Snapshot(Struct, frozen=True):
     Attributes:
         index: to be asked; None: another process is making the first one.
         entries: how many there are.
-        bytes: that catalogue and index take on disk.
         faults: the files that were set aside.
         reading: how far the process that writes has read: files done, and of how many.
         finished: it has read all that it saw at its last look.
@@ -182,7 +163,6 @@ class Snapshot(Struct, frozen=True):
 
     index: Index | None = None
     entries: int = 0
-    bytes: int = 0
     faults: tuple[Fault, ...] = ()
     reading: tuple[int, int] = (0, 0)
     finished: bool = False
@@ -197,20 +177,16 @@ class IndexStore:
     """
 
     def __init__(self, cache: Path) -> None:
+        self.path = cache / "catalogue.db"
         self._cache = cache
-        self._path = cache / "catalogue.db"
         self._lock = WriterLock(cache / "lock.db")
         self._catalogue: Catalogue | None = None
         self._identity: tuple[int, int] | None = None
         self._token = ""
         self._generation = ""
         self.snapshot = Snapshot()
-        self.replaced: list[Index] = []  # searches may still ask them; whoever knows closes them
-
-    @property
-    def path(self) -> Path:
-        """Path of the catalogue."""
-        return self._path
+        self._replaced: list[Index] = []  # searches may still ask them
+        self._asked: Counter[Index] = Counter()
 
     @property
     def writes(self) -> bool:
@@ -226,16 +202,10 @@ class IndexStore:
     def open(self) -> None:
         """Open what the cache holds: to write if nobody else does, else to look on."""
         try:
-            with self._disk():
-                held = self._lock.take()
-                if not held:
-                    self._look_on()
-            if held:
-                try:
-                    with self._disk():
-                        self._open_to_write()
-                except CatalogueDamaged:
-                    self.begin_anew()
+            try:
+                self.take_over()
+            except CatalogueDamaged:
+                self.begin_anew()
         except BaseException:
             self.close()
             raise
@@ -254,14 +224,7 @@ class IndexStore:
 
     def whole(self) -> bool:
         """Return True if what is open is still what lies in the cache: somebody may have emptied it."""
-        return identity(self._path) == self._identity and self._folder(self._token).is_dir()
-
-    def reopen(self) -> None:
-        """Begin anew with what lies in the cache now. The lock is given back and taken again."""
-        self.close()
-        with self._disk():
-            self._cache.mkdir(parents=True, exist_ok=True)
-        self.open()
+        return identity(self.path) == self._identity and self._folder(self._token).is_dir()
 
     def begin_anew(self) -> None:
         """Throw away what is kept and keep an empty catalogue: nothing is lost, it was made of the folder."""
@@ -270,7 +233,8 @@ class IndexStore:
             self._catalogue = None
         try:
             with self._disk():
-                discard(self._path)
+                self._lock.take()  # held by now, unless its own file is what is harmed
+                discard(self.path)
                 self._open_to_write()
         except CatalogueDamaged as error:
             raise _unusable(self._cache, str(error)) from error
@@ -307,29 +271,10 @@ class IndexStore:
             fresh = self.catalogue.record(reads, gone, **notes)
         self.agree(fresh)
 
-    def compare(
-        self, files: Iterable[ScannedFile], unseen: Sequence[str], only: Sequence[str] | None
-    ) -> tuple[list[str], int]:
-        """See `Catalogue.compare`; `OSError` comes from `files` alone."""
-        with self._disk(sqlite3.Error):
-            return self.catalogue.compare(files, unseen, only)
-
-    def changed(self, after: str, limit: int) -> list[tuple[ScannedFile, bytes]]:
-        """See `Catalogue.changed`."""
+    def call(self, method: Callable[Concatenate[Catalogue, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a method of the catalogue that does not concern the index."""
         with self._disk():
-            return self.catalogue.changed(after, limit)
-
-    def touch(self, files: Sequence[ScannedFile]) -> None:
-        """See `Catalogue.touch`."""
-        with self._disk():
-            self.catalogue.touch(files)
-
-    def trust(self, readers: str) -> None:
-        """Have every file read again where other readers read it."""
-        with self._disk():
-            if self.catalogue.told("readers") != readers:
-                self.catalogue.distrust()
-                self.catalogue.tell(readers=readers)
+            return method(self.catalogue, *args, **kwargs)
 
     def tell(self, **notes: str | int) -> None:
         """Keep notes by their names."""
@@ -346,10 +291,27 @@ class IndexStore:
         """Return the digest of each entry that the index holds, by id. From any thread."""
         return self._look_up(Catalogue.digests) or {}
 
+    @contextmanager
+    def asking(self, index: Index) -> Iterator[None]:
+        """Keep an index open meanwhile, even if another takes its place."""
+        self._asked[index] += 1
+        try:
+            yield
+        finally:
+            self._asked[index] -= 1
+
+    def outlived(self) -> list[Index]:
+        """Return the indexes to close: others took their place, and nobody asks them any longer."""
+        unasked = [each for each in self._replaced if not self._asked[each]]
+        for each in unasked:
+            self._replaced.remove(each)
+            del self._asked[each]
+        return unasked
+
     def _look_up(self, question: Callable[[Catalogue], T]) -> T | None:
         """Ask the catalogue over a connection of its own; None: there is none yet."""
         with self._disk():
-            catalogue = Catalogue.look_into(self._path)
+            catalogue = Catalogue.look_into(self.path)
             if not catalogue:
                 return None
             with closing(catalogue):
@@ -358,25 +320,20 @@ class IndexStore:
     def close(self) -> None:
         """Let go of both and let another process write. Calling it twice does no harm.
 
-        The index is among the `replaced` then.
+        The index is among the `outlived` then, once nobody asks it.
         """
         if self._catalogue:
             self._catalogue.close()
             self._catalogue = None
         if self.snapshot.index:
-            self.replaced.append(self.snapshot.index)
+            self._replaced.append(self.snapshot.index)
             self.snapshot = Snapshot()
         self._token = self._generation = ""
         self._lock.give_back()
 
     def _open_to_write(self) -> None:
-        try:
-            self._catalogue = Catalogue.open(self._path)
-        except CatalogueDamaged:
-            # Nothing is lost: it was made of the folder.
-            discard(self._path)
-            self._catalogue = Catalogue.open(self._path)
-        self._identity = identity(self._path)
+        self._catalogue = Catalogue.open(self.path)
+        self._identity = identity(self.path)
         self._token = self._catalogue.token
         try:
             index = Index.open(self._folder(self._token))
@@ -395,7 +352,7 @@ class IndexStore:
 
     def _look_on(self) -> None:
         """Open what the other process has written, if that is more than was seen."""
-        catalogue = Catalogue.look_into(self._path)
+        catalogue = Catalogue.look_into(self.path)
         if not catalogue:
             return
         try:
@@ -421,12 +378,10 @@ class IndexStore:
         catalogue = catalogue or self.catalogue
         done, _, total = catalogue.told("reading").partition("/")
         if self.snapshot.index not in (None, index):
-            self.replaced.append(self.snapshot.index)
+            self._replaced.append(self.snapshot.index)
         kept = Snapshot(
             index=index,
             entries=int(catalogue.told("entries") or 0),
-            bytes=(index.bytes if index else 0)
-            + sum(map(file_size, self._cache.glob(f"{self._path.name}*"))),
             faults=tuple(catalogue.faults()),
             reading=(int(done or 0), int(total or 0)),
             finished=bool(catalogue.told("finished")),
@@ -445,14 +400,14 @@ class IndexStore:
         return self._cache / f"index-{token}"
 
     @contextmanager
-    def _disk(self, *kinds: type[Exception]) -> Iterator[None]:
+    def _disk(self) -> Iterator[None]:
         """Turn what a disk can do wrong into words for the operator."""
         try:
             yield
         except Exception as error:
             if is_broken(error) or isinstance(error, ValueError):  # the latter: a note that is no number
                 raise CatalogueDamaged(str(error)) from error
-            if isinstance(error, kinds or (OSError, sqlite3.Error, IndexDamaged)):
+            if isinstance(error, OSError | sqlite3.Error | IndexDamaged):
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 raise _unusable(self._cache, reason) from error
             raise

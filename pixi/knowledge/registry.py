@@ -6,7 +6,7 @@ import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -91,58 +91,29 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "databases"
 
 
-def sources_of(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """Return the folder that a database's sources are relative to, and their patterns; None: it names none.
+def sources_of(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files that a database names, each once, with its path as written from the project's folder.
 
     Raises:
-        ConfigError: the file is not well made, names what it may not, or the database is none of Pixi's.
+        ConfigError: the database is none of Pixi's, or the file that names them is not well made.
     """
     path = folder / SOURCES_FILE
     if not path.is_file():
-        return None
-    databases = shipped_folder()
-    if folder.parent != Path(os.path.realpath(databases)):
+        return
+    if folder.parent != Path(os.path.realpath(shipped_folder())):
         raise ConfigError(
             f"{SOURCES_FILE} is heeded in Pixi's own databases alone; put the files into the folder."
         )
+    project = folder.parent.parent
     try:
-        patterns = tomllib.loads(path.read_text(encoding="utf-8")).get("files")
-    except (OSError, ValueError) as error:
+        patterns = tomllib.loads(path.read_text(encoding="utf-8"))["files"]
+        named = dict.fromkeys(path for pattern in patterns for path in sorted(project.glob(pattern)))
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise ConfigError(f"{SOURCES_FILE} cannot be read: {display_line(str(error))}") from error
-    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-        raise ConfigError(f'{SOURCES_FILE} needs a list of patterns, e.g. files = ["docs/*.md"].')
-    for pattern in patterns:
-        if not _within(pattern, databases.name):
-            raise ConfigError(
-                f"{SOURCES_FILE}: `{display_line(pattern)}` leads out of the project; name files in it."
-            )
-    return folder.parent.parent, tuple(patterns)
-
-
-def named_by(house: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield the files, each once, with its path as written from the house."""
-    seen: set[str] = set()
-    for pattern in patterns:
-        for path in sorted(house.glob(pattern)):
-            name = path.relative_to(house).as_posix()
-            inside = Path(os.path.realpath(path)).is_relative_to(house)
-            hidden = any(part.startswith(".") for part in PurePosixPath(name).parts)
-            if name not in seen and inside and not hidden and path.is_file():
-                seen.add(name)
-                yield name, path
-
-
-def _within(pattern: str, databases: str) -> bool:
-    parts = PurePosixPath(pattern).parts
-    return bool(
-        parts
-        and "\\" not in pattern
-        and ":" not in pattern
-        and not pattern.startswith("/")
-        and not any(part.startswith(".") for part in parts)
-        and parts[0].casefold() != databases
-        and not ((len(parts) > 1 or "**" in parts[0]) and any(mark in parts[0] for mark in "*?["))
-    )
+    for path in named:
+        inside = Path(os.path.realpath(path)).is_relative_to(project)
+        if inside and path.is_file() and not path.name.startswith("."):
+            yield path.relative_to(project).as_posix(), path
 
 
 _LONGEST_TOOL = 40
@@ -217,14 +188,10 @@ def find_database(name: str, folders: Sequence[Path]) -> DatabaseRef:
         ConfigError: there is none; the text names the nearest.
     """
     everything = _everything(folders)
-    wanted = name_key(name)
-    for each in everything:
-        if wanted == name_key(each.name):
-            return each
-    for each in everything:
-        if wanted == each.tool:
-            return each
-    raise ConfigError(_unknown(name, folders, everything))
+    found = {each.tool: each for each in everything} | {name_key(each.name): each for each in everything}
+    if name_key(name) not in found:
+        raise ConfigError(_unknown(name, folders, everything))
+    return found[name_key(name)]
 
 
 def require_folder(folder: Path) -> None:
@@ -237,14 +204,9 @@ def require_folder(folder: Path) -> None:
         return
     if folder.exists():
         raise ConfigError(f"{display_path(folder)}: this is a file; name the folder that holds it.")
-    from rapidfuzz import fuzz, process
-
     place = folder.absolute().parent
-    beside = [each.name for each in _folders(place)]
-    nearest = process.extractOne(
-        name_key(folder.name), beside, scorer=fuzz.ratio, processor=name_key, score_cutoff=60
-    )
-    mend = f"do you mean {display_path(place / nearest[0])}?" if nearest else "create it, or mend the path."
+    nearest = _nearest(folder.name, [each.name for each in _folders(place)])
+    mend = f"do you mean {display_path(place / nearest)}?" if nearest else "create it, or mend the path."
     raise ConfigError(f"{display_path(folder)}: there is no such folder; {mend}")
 
 
@@ -317,15 +279,21 @@ def _mark(name: str) -> str:
     return blake2b(name_key(name).encode("utf-8", "replace"), digest_size=3).hexdigest()
 
 
-def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """Return the name that is most like another; "" where none is near."""
     from rapidfuzz import fuzz, process
 
+    found = process.extractOne(name_key(name), names, scorer=fuzz.ratio, processor=name_key, score_cutoff=60)
+    return found[0] if found else ""
+
+
+def _unknown(name: str, folders: Sequence[Path], everything: Sequence[DatabaseRef]) -> str:
     from pixi.core.spending import some
 
-    known = {name_key(each.name): display_line(each.name) for each in everything}
-    nearest = process.extractOne(name_key(name), list(known), scorer=fuzz.ratio, score_cutoff=60)
-    there = some([*known.values()], 12) or "none"
-    mend = f"do you mean `{known[nearest[0]]}`?" if nearest else f"there are {there}."
+    known = [each.name for each in everything]
+    nearest = _nearest(name, known)
+    there = some([*map(display_line, known)], 12) or "none"
+    mend = f"do you mean `{display_line(nearest)}`?" if nearest else f"there are {there}."
     shipped = shipped_folder()
     places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
     return f"there is no database `{display_line(name, longest=60)}` in {places}: {mend}"

@@ -6,7 +6,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, without_halves
-from pixi.documents import Documents, Readers, SetAside, suffix_of
+from pixi.documents import Documents, SetAside, suffix_of
 from pixi.documents.files import Document
-from pixi.knowledge.catalogue import Read, ScannedFile
+from pixi.documents.readers import Readers
+from pixi.knowledge.catalogue import Catalogue, Read, ScannedFile
 from pixi.knowledge.entry import Fault
 from pixi.knowledge.index_store import IndexStore, Threads
-from pixi.knowledge.registry import SOURCES_FILE, describes, named_by, sources_of
+from pixi.knowledge.registry import SOURCES_FILE, describes, sources_of
 
 
 class Walk(Struct):
@@ -29,15 +30,16 @@ class Walk(Struct):
 
     Attributes:
         root: the folder itself, links resolved.
-        readable: whether a file of this name is a document.
         faults: links that lead out, folders that cannot be read, names that cannot be said.
         unknown: how many files of each other suffix were passed over.
         unseen: folders that could not be looked into; what was known of them still stands.
         places: where each file of another folder lies, by its path here.
+
+    Raises:
+        OSError: the folder itself cannot be read.
     """
 
     root: Path
-    readable: Callable[[str], bool]
     faults: list[Fault] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     unseen: list[str] = field(default_factory=list)
@@ -45,14 +47,12 @@ class Walk(Struct):
     _links: list[tuple[str, str]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
 
-    def files(self) -> Iterator[ScannedFile]:
-        """Yield every document once. Links are followed last: what they lead to has a path of its own mostly.
+    def __post_init__(self) -> None:
+        """See that the folder can be read: one that is gone is no empty one."""
+        os.scandir(self.root).close()
 
-        Raises:
-            OSError: the folder itself cannot be read.
-        """
-        with os.scandir(self.root):
-            pass
+    def files(self) -> Iterator[ScannedFile]:
+        """Yield every document once; links last, as what they lead to has a path of its own mostly."""
         self._reached = {str(self.root)}
         yield from self._folder(str(self.root), "")
         while self._links:
@@ -107,8 +107,10 @@ class Walk(Struct):
                     # A junction of Windows is a folder to Python, and may lead anywhere.
                     if self._enters(os.path.realpath(entry.path) if os.name == "nt" else entry.path, path):
                         below.append((entry.path, path))
-                elif seen := self._file(entry, path):
-                    yield seen
+                elif not _described(path):
+                    with suppress(OSError):  # it went away just now
+                        if seen := self._document(path, entry.stat(follow_symlinks=False)):
+                            yield seen
             waiting += reversed(below)
 
     def _enters(self, real: str, path: str) -> bool:
@@ -122,37 +124,18 @@ class Walk(Struct):
 
     def _link(self, real: str, path: str) -> Iterator[ScannedFile]:
         """Yield what lies in the folder by itself has been met; a link can still lead to a hidden place."""
-        if not Path(real).is_relative_to(self.root):
-            self._fault(path, "this link leads out of the folder; put the file itself there.")
-        elif os.path.isdir(real):
-            # A folder that was met, or one in it, is not met again; neither is one that holds the link.
-            if real not in self._reached and not str(self.root).startswith(f"{real}{os.sep}"):
-                self._reached.add(real)
+        if self._enters(real, path):
+            if os.path.isdir(real):
                 yield from self._folder(real, path)
-        elif self._is_hidden(real) and real not in self._reached:
-            self._reached.add(real)
-            try:
-                status = os.stat(real)
-            except OSError:
-                return  # it leads nowhere
-            if seen := self._document(path, status):
-                yield seen
-
-    def _is_hidden(self, real: str) -> bool:
-        return any(_hidden(part) for part in Path(real).relative_to(self.root).parts)
-
-    def _file(self, entry: "os.DirEntry[str]", path: str) -> ScannedFile | None:
-        if _described(path):
-            return None
-        try:
-            return self._document(path, entry.stat(follow_symlinks=False))
-        except OSError:
-            return None  # it went away just now
+            elif any(map(_hidden, Path(real).relative_to(self.root).parts)):
+                with suppress(OSError):  # it leads nowhere
+                    if seen := self._document(path, os.stat(real)):
+                        yield seen
 
     def _document(self, path: str, status: os.stat_result) -> ScannedFile | None:
         if not stat.S_ISREG(status.st_mode):
             return None  # a pipe or a device: to open it could wait for ever
-        if not self.readable(path.rsplit("/", 1)[-1]):
+        if not suffix_of(path.rsplit("/", 1)[-1]):
             suffix = os.path.splitext(path)[1].lower()
             self.unknown[display_line(suffix, longest=20)] += 1
             return None
@@ -160,11 +143,11 @@ class Walk(Struct):
 
     def _sources(self) -> Iterator[ScannedFile]:
         try:
-            named = sources_of(self.root)
+            named = list(sources_of(self.root))
         except ConfigError as error:
             self._fault(SOURCES_FILE, str(error))
             return
-        for path, place in named_by(*named) if named else ():
+        for path, place in named:
             if os.path.lexists(self.root / path):
                 continue  # what lies in the folder itself comes first
             try:
@@ -213,10 +196,9 @@ _SETTLING_SECONDS = 0.1
 
 
 class Scan(Struct):
-    """A look at a folder, and what is known of it while it goes on.
+    """Looks at a folder, again and again, and knows what came of the last look, also while it goes on.
 
     Attributes:
-        only: the paths that are said to have changed; None: all of the folder is looked at.
         done, total: files that can be found, of those that are new, changed or set aside for a while.
         faults: what the walk came upon.
         unknown: how many files of each unknown suffix were passed over.
@@ -229,7 +211,6 @@ class Scan(Struct):
     thread: Threads
     readers: Readers
     wrote: Callable[[], None]
-    only: Sequence[str] | None = None
     done: int = 0
     total: int = 0
     faults: tuple[Fault, ...] = ()
@@ -246,24 +227,30 @@ class Scan(Struct):
     _moved: bool = False
     _tries_left: int = 0
 
-    async def run(self) -> None:
+    async def run(self, only: Sequence[str] | None) -> None:
         """Read all that is new.
+
+        Args:
+            only: the paths that are said to have changed; None: all of the folder is looked at.
 
         Raises:
             ConfigError: the index cannot be written.
             OSError: the folder itself cannot be read.
         """
+        self.done = self.total = 0
+        self._batch, self._entries, self._characters = [], 0, 0
+        self._wait = _FIRST_SECONDS
         for self._tries_left in reversed(range(_AGAIN)):
             self._moved = False
-            await self._once()
+            await self._once(only)
             if not self._moved:
                 return
             await asyncio.sleep(_SETTLING_SECONDS)
 
-    async def _once(self) -> None:
-        gone = await self.thread.run(self._compare)
+    async def _once(self, only: Sequence[str] | None) -> None:
+        gone = await self.thread.run(self._compare, only)
         self.done = 0
-        if self.only is None:
+        if only is None:
             self.held = 0
         if gone:
             await self.thread.run(self.store.record, (), gone)
@@ -273,7 +260,7 @@ class Scan(Struct):
         self._written = time.monotonic()
         try:
             after = ""
-            while files := await self.thread.run(self.store.changed, after, _CHUNK):
+            while files := await self.thread.run(self.store.call, Catalogue.changed, after, _CHUNK):
                 after = files[-1][0].path
                 await self._read(files)
             await self._flush()
@@ -282,15 +269,16 @@ class Scan(Struct):
         if self.total or not self.store.snapshot.finished:
             await self.thread.run(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
 
-    def _compare(self) -> list[str]:
+    def _compare(self, only: Sequence[str] | None) -> list[str]:
         started = time.monotonic()
-        walk = Walk(self.root, _readable)
-        some = None if self.only is None else walk.some(self.only)
+        walk = Walk(self.root)
+        some = None if only is None else walk.some(only)
         if some is not None:
-            gone, self.total = self.store.compare(some, walk.unseen, self.only)
+            gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, only)
+            self._places = {}
             return gone
-        walk = Walk(self.root, _readable)
-        gone, self.total = self.store.compare(walk.files(), walk.unseen, None)
+        walk = Walk(self.root)
+        gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
         self.seconds = time.monotonic() - started
         return gone
@@ -298,7 +286,7 @@ class Scan(Struct):
     async def _read(self, files: Sequence[tuple[ScannedFile, bytes]]) -> None:
         changed, same, failed = await asyncio.to_thread(self._sort_out, files)
         if same:
-            await self.thread.run(self.store.touch, same)
+            await self.thread.run(self.store.call, Catalogue.touch, same)
         self.done += len(same)
         for read in failed:
             self.held += bool(read.reason)
@@ -380,10 +368,6 @@ class Scan(Struct):
         writing, self._writing = self._writing, None
         if writing:
             await writing
-
-
-def _readable(name: str) -> bool:
-    return suffix_of(name) != ""
 
 
 def _hash(path: Path) -> bytes:

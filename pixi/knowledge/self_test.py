@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from pixi.text.terms import normalise, pieces
+from pixi.text.terms import normalise, pieces, runs
 
 FEWEST = 8
 """Passages of a script below which nothing can be told."""
@@ -111,10 +111,5 @@ def _by_words(tried: Sequence[Cloze]) -> Iterator[list[float]]:
 
 def _terms(text: str) -> set[str]:
     """Return words, and pairs of characters where a script parts no words."""
-    terms: set[str] = set()
-    for kind, piece, _ in pieces(normalise(text)):
-        if kind == "word":
-            terms.add(piece)
-        else:
-            terms.update(piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
-    return terms
+    found = pieces(normalise(text))
+    return {term for kind, piece, _ in found for term in ([piece] if kind == "word" else runs(piece, 2))}

@@ -4,16 +4,15 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, display_path
-from pixi.documents import Readers
+from pixi.documents.readers import Readers
 from pixi.documents.watching import bursts
-from pixi.knowledge.catalogue import CatalogueDamaged
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
 from pixi.knowledge.scan import Scan, readers_tag
@@ -92,9 +91,8 @@ class Sync:
         looked: a scan has ended; called on the event loop.
 
     Attributes:
-        scan: the last one; None before the first.
+        scan: looks at the folder.
         trouble: why it cannot go on, for the operator; "" while it can.
-        in_use: counts who asks an index, which is not closed meanwhile.
         readers: the processes that read.
     """
 
@@ -109,9 +107,7 @@ class Sync:
         began: Callable[[], None],
         looked: Callable[[], None],
     ) -> None:
-        self.scan: Scan | None = None
         self.trouble = ""
-        self.in_use: Counter[Index] = Counter()
         self.readers = Readers()
         self._root = root
         self._name = display_line(name)
@@ -128,6 +124,7 @@ class Sync:
         self._heard: set[str] = set()
         self._wake = asyncio.Event()
         self._wrote = asyncio.Event()
+        self.scan = Scan(root, store, thread, self.readers, self._wrote.set)
         self._readying: list[asyncio.Future[None]] = []
         self._refreshing: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -183,18 +180,12 @@ class Sync:
         self._wake.set()
 
     async def first_results(self, seconds: float) -> None:
-        """Return when there is something to find, or nothing to be found, or after so long."""
-        if self._looked or self._has_results:
-            return
-        ready = asyncio.ensure_future(self._wait_in(self._readying))
-        wrote = asyncio.ensure_future(self._wrote.wait())
-        try:
-            await asyncio.wait((ready, wrote), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in (ready, wrote):
-                each.cancel()
-            # A fault of reading is told by `ready` and `faults`; a search finds what there is.
-            await asyncio.gather(ready, wrote, return_exceptions=True)
+        """Return when there is something to find, or nothing to be found, or after so long.
+
+        A fault of reading is told by `ready` and `faults`; a search finds what there is.
+        """
+        if not self._looked and not self._has_results:
+            await _woken(self._wrote, seconds)
 
     @property
     def _has_results(self) -> bool:
@@ -245,14 +236,16 @@ class Sync:
                 self._dismiss(None)
 
     async def _looked_at(self, only: Sequence[str] | None) -> bool:
-        held = await self._writer.run(self._hold)
-        return await self._read_new(only) if held else self._others_finished()
+        if await self._writer.run(self._hold):
+            await self._read_new(only)
+            return True
+        if self._has_results:
+            self._wrote.set()
+        return self._store.snapshot.finished
 
     async def _let_go(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
-        for index in [each for each in self._store.replaced if not self.in_use[each]]:
-            self._store.replaced.remove(index)
-            del self.in_use[index]
+        for index in self._store.outlived():
             await self._writer.run(index.close)
 
     def _hold(self) -> bool:
@@ -262,7 +255,8 @@ class Sync:
             if not store.take_over():
                 return False
         elif not store.whole():
-            store.reopen()
+            store.close()
+            store.open()
             if not store.writes:
                 return False
         if self._harmed:
@@ -270,36 +264,24 @@ class Sync:
             raise CatalogueDamaged("an entry cannot be read")
         store.check(broken=self._damaged)
         self._damaged = None
-        store.trust(readers_tag())
+        store.call(Catalogue.trust, readers_tag())
         self._began()
         return True
 
-    async def _read_new(self, only: Sequence[str] | None) -> bool:
-        if self.scan is None or self.trouble:
-            only = None
-        scan = Scan(self._root, self._store, self._writer, self.readers, self._wrote.set, only)
-        previous, self.scan = self.scan, scan
-        if previous:  # what is known of the walk before, until this one is done
-            scan.faults, scan.unknown, scan.seconds = previous.faults, previous.unknown, previous.seconds
-            scan.held = previous.held if only is not None else 0
+    async def _read_new(self, only: Sequence[str] | None) -> None:
+        walked = self.scan.seconds > 0  # by this process, which may have looked on until now
         telling = asyncio.create_task(self._tell())
         try:
-            await scan.run()
+            await self.scan.run(only if walked and not self.trouble else None)
         finally:
             telling.cancel()
-        return True
-
-    def _others_finished(self) -> bool:
-        if self._has_results:
-            self._wrote.set()
-        return self._store.snapshot.finished
 
     async def _tell(self) -> None:
         told = False
         try:
             while True:
                 await asyncio.sleep(_TELL_SECONDS)
-                if self.scan and self.scan.total:
+                if self.scan.total:
                     done, total = self.scan.done, self.scan.total
                     self._progress(f"reading {self._name}: {done:,} of {total:,} files")
                     told = True
@@ -316,22 +298,14 @@ class Sync:
 
     async def _rest(self) -> None:
         """Wait until there is something to do."""
-        held = self.trouble or (self.scan and self.scan.held)
+        held = self.trouble or self.scan.held
         pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
         if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
-            if await self._woken(_IDLE_SECONDS):
+            if await _woken(self._wake, _IDLE_SECONDS):
                 return
             await self.readers.rest()
-        if not await self._woken(pause):
+        if not await _woken(self._wake, pause):
             self._everywhere = True
-
-    async def _woken(self, seconds: float | None) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
 
     async def _follow(self) -> None:
         async with aclosing(changes(self._root, self._pause)) as changed:
@@ -342,7 +316,7 @@ class Sync:
 
     def _pause(self) -> float:
         """Return the seconds between scans where nothing is heard: the larger the folder, the more."""
-        return min((self.scan.seconds if self.scan else 0.0) / _SHARE, _LONGEST_PAUSE)
+        return min(self.scan.seconds / _SHARE, _LONGEST_PAUSE)
 
     async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
         if not self._tasks:
@@ -353,6 +327,7 @@ class Sync:
 
     def _dismiss(self, error: ConfigError | None) -> None:
         """Let those go who wait for the end of a look."""
+        self._wrote.set()
         waiting, self._readying = self._readying, []
         if error and not self._tasks:
             waiting += self._refreshing
@@ -364,6 +339,16 @@ class Sync:
                 future.set_exception(error)
             else:
                 future.set_result(None)
+
+
+async def _woken(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for an event; False where it does not come within so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _report_failure(task: "asyncio.Task[None]") -> None:

@@ -2,17 +2,16 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
 _VERSION = 1
 _AT_ONCE = 500
 
 _TABLES = """
-CREATE TABLE vectors (model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL,
+CREATE TABLE IF NOT EXISTS vectors (model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL,
     PRIMARY KEY (model, digest)) WITHOUT ROWID;
-CREATE TABLE measured (model TEXT NOT NULL, script TEXT NOT NULL, passages INT NOT NULL, good INT NOT NULL,
-    PRIMARY KEY (model, script)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS measured (model TEXT NOT NULL, script TEXT NOT NULL, passages INT NOT NULL,
+    good INT NOT NULL, PRIMARY KEY (model, script)) WITHOUT ROWID;
 """
 
 
@@ -94,16 +93,11 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        with closing(connection.cursor()) as cursor:
-            cursor.execute("BEGIN IMMEDIATE")
-            (version,) = cursor.execute("PRAGMA user_version").fetchone()
-            if version not in (0, _VERSION):
-                raise sqlite3.DatabaseError("the vectors are of another version")
-            if version == 0:
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    cursor.execute(statement)
-                cursor.execute(f"PRAGMA user_version = {_VERSION}")
-            cursor.execute("COMMIT")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION):
+            raise sqlite3.DatabaseError("the vectors are of another version")
+        if not version:  # another process may make the tables at the same moment
+            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
     except BaseException:
         connection.close()
         raise

@@ -3,17 +3,15 @@
 import asyncio
 import logging
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.errors import ConfigError, ModelError, Reporter
 from pixi.core.untrusted import display_line
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
@@ -99,6 +97,10 @@ _MOST_BYTES = 512 * 1024 * 1024  # of vectors in memory
 _COVERED = 0.9  # of the entries, that must have vectors for these to count
 _GROWN = 1.5  # times as many passages as there were when a model was tried: it is tried again
 _SAMPLE = 400  # entries of which passages are tried
+_AGAIN = 5.0
+_AGAIN_AT_MOST = 600.0
+"""Seconds before what could not be embedded is tried again: doubling."""
+
 _STALE = 3  # times as many vectors on disk as there are passages: those of no passage go
 
 
@@ -120,8 +122,9 @@ class Vectors:
     """Vectors of the passages of one database, by a model of meanings. For one event loop.
 
     Args:
-        path: of the file that keeps them.
+        store: what they follow; their file lies beside its catalogue.
         embedder: the model; whoever opened it closes it.
+        threads: wait for no writing.
         name: of the database, for the log.
         progress: is told how far embedding is, in a line for people.
 
@@ -133,18 +136,27 @@ class Vectors:
     """
 
     def __init__(
-        self, path: Path, embedder: "OpenAIEmbeddings", *, name: str, progress: Callable[[str], None]
+        self,
+        store: IndexStore,
+        embedder: "OpenAIEmbeddings",
+        threads: Threads,
+        *,
+        name: str,
+        progress: Reporter,
     ) -> None:
         require_numpy()
         import numpy as np
 
         self._np = np
-        self._path = path
+        self._store = store
         self._embedder = embedder
+        self._threads = threads
         self._name = display_line(name)
         self._progress = progress
         self._thread = Threads(1, thread_name_prefix=f"vectors {name}")
         self._file: VectorFile | None = None
+        self._changed = asyncio.Event()
+        self._caught_up = asyncio.Event()
         self._index: Index | None = None  # whose passages are held
         self._known: dict[int, str] = {}  # the digests of the entries that are held
         self._share = 0.0  # of the entries
@@ -157,17 +169,36 @@ class Vectors:
 
     # Following the documents.
 
-    async def follow(self, index: Index, contents: Mapping[int, str], *, embed: Callable[[], bool]) -> bool:
-        """Hold the vectors of what the index holds now; False where some could not be had yet.
+    def look(self) -> None:
+        """Follow the documents again: they may have changed."""
+        self._caught_up.clear()
+        self._changed.set()
 
-        What was embedded before is not embedded again. To cancel it loses one batch at most.
+    async def caught_up(self) -> None:
+        """Return when all that changed has its vectors, or could not have them now."""
+        await self._caught_up.wait()
 
-        Args:
-            contents: the digest of each entry, by its id.
-            embed: whether this process is the one that has passages embedded. The others take what it made.
-        """
+    async def run(self) -> None:
+        """Follow, without end."""
+        seen: Snapshot | None = None
+        whole, pause = True, _AGAIN
+        while True:
+            self._changed.clear()
+            kept = self._store.snapshot
+            if kept.index is not None and (kept is not seen or not whole):
+                whole, seen = await self._follow(kept.index), kept
+                pause = _AGAIN if whole else min(2 * pause, _AGAIN_AT_MOST)
+            if not self._changed.is_set():
+                self._caught_up.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if whole else pause):
+                    await self._changed.wait()
+
+    async def _follow(self, index: Index) -> bool:
+        """Hold the vectors of what the index holds now; False where some could not be had yet."""
         try:
-            whole = await self._follow(index, contents, embed)
+            with self._store.asking(index):
+                whole = await self._take_in(index, await self._threads.run(self._store.digests))
             self.trouble = ""
             return whole
         except ModelError as error:
@@ -176,23 +207,30 @@ class Vectors:
         except sqlite3.Error as error:
             self.trouble = f"the vectors of {self._name} could not be kept ({error}); words must do."
             self._tell_once("file", self.trouble)
+        except (IndexDamaged, CatalogueDamaged, ConfigError):
+            pass  # all are told of, and mended, by those who read the documents
         return False
 
-    async def _follow(self, index: Index, contents: Mapping[int, str], embed: Callable[[], bool]) -> bool:
+    async def _take_in(self, index: Index, contents: Mapping[int, str]) -> bool:
+        """As `_follow`. What was embedded before is not embedded again. To cancel it loses one batch at most.
+
+        Args:
+            contents: the digest of each entry, by its id.
+        """
         if self._too_large:
             return True
         if index is not self._index:
             self._index, self._known, self._held = index, {}, None
         if not self._good:
             self._good = (await self._on_file(VectorFile.measured, self._embedder.name)) or {}
-        gone = self._known.keys() - contents.keys()
-        if gone:
-            self._drop(gone)
+        if gone := [each for each in self._known if each not in contents]:
+            self._known = {each: self._known[each] for each in self._known if each in contents}
+            await self._thread.run(self._take, gone, (), self._np.zeros((0, 0), self._np.float16))
         changed = iter([each for each, digest in contents.items() if self._known.get(each) != digest])
         whole, done = True, 0
         while some := list(islice(changed, _ENTRIES_AT_ONCE)):
-            passages = await self._thread.run(_passages, index, some)
-            vectors = await self._vectors_of([each.text for each in passages], may_embed=embed())
+            passages = await self._thread.run(lambda: list(index.passages(some)))
+            vectors = await self._vectors_of([each.text for each in passages])
             if vectors is None:
                 whole = False
                 continue
@@ -207,19 +245,19 @@ class Vectors:
         self._share = len(self._known) / max(len(contents), 1)
         if whole:
             self._told.discard("embed")
-            if embed():
+            if self._store.writes:
                 await self._try_out(index, contents)
                 await self._tidy(index, contents)
         return whole
 
-    async def _vectors_of(self, texts: Sequence[str], *, may_embed: bool) -> "Halves | None":
-        """Return vectors from the file or the model; None where some are missing and may not be asked for."""
+    async def _vectors_of(self, texts: Sequence[str]) -> "Halves | None":
+        """Return vectors from the file or the model; None where another process is to ask for some."""
         np, model = self._np, self._embedder.name
         digests = [_digest(text) for text in texts]
         kept = await self._on_file(VectorFile.get, model, digests)
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in kept}
         if missing:
-            if not may_embed:
+            if not self._store.writes:
                 return None
             made = await self._embedder.embed(list(missing.values()))
             packed = await self._thread.run(_packed, made)
@@ -236,6 +274,7 @@ class Vectors:
         return found
 
     def _take(self, entries: Sequence[int], passages: Sequence[Passage], vectors: "Halves") -> None:
+        """Hold these vectors, in place of those that were held of the entries."""
         np, held = self._np, self._held
         if held is None and not passages:
             return
@@ -250,14 +289,6 @@ class Vectors:
             vectors = np.concatenate((held.vectors[keep], vectors)) if len(vectors) else held.vectors[keep]
         order = np.argsort(numbers, kind="stable")
         self._held = VectorSet(numbers[order], owners[order], vectors[order])
-
-    def _drop(self, gone: Iterable[int]) -> None:
-        np, held = self._np, self._held
-        for each in gone:
-            self._known.pop(each, None)
-        if held is not None:
-            keep = np.isin(held.entries, np.array(list(self._known), np.int64))
-            self._held = VectorSet(held.numbers[keep], held.entries[keep], held.vectors[keep])
 
     def _has_room(self, more: int) -> bool:
         held = self._held
@@ -371,7 +402,7 @@ class Vectors:
     async def _on_file(self, method: Callable[..., T], *arguments: object) -> T:
         def run() -> T:
             if self._file is None:
-                self._file = VectorFile.open(self._path)
+                self._file = VectorFile.open(self._store.path.with_name("vectors.db"))
             return method(self._file, *arguments)
 
         return await self._thread.run(run)
@@ -382,10 +413,6 @@ class Vectors:
             _log.warning("%s", text)
 
 
-def _passages(index: Index, entries: Sequence[int]) -> list[Passage]:
-    return list(index.passages(entries))
-
-
 def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
     import numpy as np
 
@@ -394,73 +421,3 @@ def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-_AGAIN = 5.0
-_AGAIN_AT_MOST = 600.0
-"""Seconds before what could not be embedded is tried again: doubling."""
-
-
-class VectorSync:
-    """Follows one database.
-
-    Args:
-        vectors: that are kept up.
-        store: what they follow.
-        threads: wait for no writing.
-        in_use: counts who reads an index, which is not closed meanwhile.
-    """
-
-    def __init__(
-        self,
-        vectors: Vectors,
-        store: IndexStore,
-        threads: Threads,
-        in_use: Counter[Index],
-    ) -> None:
-        self.vectors = vectors
-        self._store = store
-        self._threads = threads
-        self._in_use = in_use
-        self._changed = asyncio.Event()
-        self._caught_up = asyncio.Event()
-
-    def look(self) -> None:
-        """Follow the documents again: they may have changed."""
-        self._caught_up.clear()
-        self._changed.set()
-
-    async def caught_up(self) -> None:
-        """Return when all that changed has its vectors, or could not have them now."""
-        await self._caught_up.wait()
-
-    async def run(self) -> None:
-        """Follow, without end."""
-        seen: Snapshot | None = None
-        whole, pause = True, _AGAIN
-        while True:
-            self._changed.clear()
-            kept = self._store.snapshot
-            if kept.index is not None and (kept is not seen or not whole):
-                whole = await self._follow(kept.index)
-                seen = kept
-                pause = _AGAIN if whole else min(2 * pause, _AGAIN_AT_MOST)
-            if not self._changed.is_set():
-                self._caught_up.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if whole else pause):
-                    await self._changed.wait()
-
-    async def _follow(self, index: Index) -> bool:
-        self._in_use[index] += 1
-        try:
-            contents = await self._threads.run(self._store.digests)
-            return await self.vectors.follow(index, contents, embed=lambda: self._store.writes)
-        except (
-            IndexDamaged,
-            CatalogueDamaged,
-            ConfigError,
-        ):  # all are told of, and mended, by those who read the documents
-            return False
-        finally:
-            self._in_use[index] -= 1

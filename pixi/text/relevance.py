@@ -15,6 +15,7 @@ from pixi.text.terms import (
     language_of,
     normalise,
     pieces,
+    runs,
     stemmer,
     telling_runs,
     terms_of,
@@ -130,11 +131,11 @@ class QueryTerms:
                 yield self.stem(piece), 1.0
         elif kind == "han":
             for part in telling_runs(piece):
-                yield from ((run, 1.0) for run in ([part] if len(part) == 1 else _runs(part, 2)))
+                yield from ((run, 1.0) for run in ([part] if len(part) == 1 else runs(part, 2)))
         elif kind == "hangul":
-            yield from ((run, _RUN) for run in _runs(piece, 2))
+            yield from ((run, _RUN) for run in runs(piece, 2))
         else:
-            yield from ((run, _RUN) for run in _runs(piece, 3))
+            yield from ((run, _RUN) for run in runs(piece, 3))
 
     def stems(self, text: str) -> set[str]:
         """Return the stems of the words of a normalised text that say something."""
@@ -149,11 +150,7 @@ class QueryTerms:
                     yield self.stem(piece)
             else:
                 yield from piece
-                yield from _runs(piece, 3 if kind == "unspaced" else 2)
-
-
-def _runs(text: str, length: int) -> list[str]:
-    return [text[at : at + length] for at in range(max(1, len(text) - length + 1))]
+                yield from runs(piece, 3 if kind == "unspaced" else 2)
 
 
 @cache
@@ -214,11 +211,11 @@ class Cutter:
         if len(normal) != len(text) or _STRIPPING & {*self.languages}:
             yield from self._every_mark(text)
             return
-        heads, runs = self._sought = self._sought or _seeking(self.weights)
+        heads, within = self._sought = self._sought or _seeking(self.weights)
         for match in heads.finditer(normal.replace("_", " ")):
             if term := self._term(match[0]):
                 yield match.start(), match.end(), term
-        for run in runs:
+        for run in within:
             at = normal.find(run)
             while at >= 0:
                 yield at, at + len(run), run
@@ -249,15 +246,15 @@ class Cutter:
 def _seeking(terms: Iterable[str]) -> tuple["re.Pattern[str]", list[str]]:
     """Return a pattern of words that begin as a term does, and the terms that stand within words."""
     heads: set[str] = set()
-    runs: list[str] = []
+    within: list[str] = []
     for term in terms:
         kinds = {kind for kind, _, _ in pieces(term)}
         if kinds - {"word"}:
-            runs.append(term)
+            within.append(term)
         elif kinds:
             heads.add(re.escape(term[:2]))
     either = "|".join(sorted(heads)) or "(?!)"
-    return re.compile(rf"(?<![\w{MARKS}])(?:{either})[\w{MARKS}]*"), runs
+    return re.compile(rf"(?<![\w{MARKS}])(?:{either})[\w{MARKS}]*"), within
 
 
 def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:
@@ -315,7 +312,7 @@ def spans_of(queries: Iterable[str], text: str) -> Iterator[tuple[int, int]]:
             if kind == "word":
                 words.append(piece)
             else:
-                pairs.update(dict.fromkeys(piece[at : at + 2] for at in range(max(1, len(piece) - 1))))
+                pairs |= dict.fromkeys(runs(piece, 2))
     for match in _WORD.finditer(text):
         shown = normalise(match[0])
         if any(_same(word, shown) for word in words[:_MOST]):

@@ -13,10 +13,11 @@ from yarl import URL
 
 from pixi.core.errors import ConfigError
 from pixi.core.lru import LRU
-from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, SetAside
 from pixi.documents.files import FETCHED, Document, Section
 from pixi.documents.formats.fetched import Kind, Label, labelled
 from pixi.documents.formats.text import as_markdown
+from pixi.documents.readers import Readers
 from pixi.fetching.guard import parsed
 from pixi.fetching.web import Check, Fetched, Refused, Web, WebError
 from pixi.web.wiki_api import check_in

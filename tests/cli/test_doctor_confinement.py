@@ -6,8 +6,9 @@ import pytest
 
 from pixi.app.doctor.checks import check_confinement
 from pixi.app.doctor.servers import Finding
-from pixi.documents import Readers, process
+from pixi.documents import process
 from pixi.documents.confinement import Confinement
+from pixi.documents.readers import Readers
 from pixi.settings import Settings
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these")

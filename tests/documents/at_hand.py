@@ -5,9 +5,10 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 
-from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, SetAside
 from pixi.documents.files import Document, Section, open_regular, original_of
 from pixi.documents.formats import read_documents
+from pixi.documents.readers import Readers
 from pixi.documents.wire import DocumentCleaner
 
 
@@ -22,12 +23,15 @@ def read(path: Path, limits: FileLimits | None = None) -> Documents:
 
 
 class ReadersAtHand(Readers):
-    """Readers that start no process."""
+    """Readers that start no process; `running` tells whether they were asked for any file."""
+
+    running = False
 
     async def read_many(
         self, paths: Iterable[Path]
     ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
         for path in paths:
+            self.running = True
             try:
                 outcome: Sequence[Document] | SetAside = await asyncio.to_thread(read, path)
             except SetAside as fault:

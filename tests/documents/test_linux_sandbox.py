@@ -11,8 +11,9 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("another system keeps a process in other ways", allow_module_level=True)
 
-from pixi.documents import Readers, confinement, process
+from pixi.documents import confinement, process
 from pixi.documents.confinement import Confinement
+from pixi.documents.readers import Readers
 from tests.documents.at_hand import write
 from tests.documents.attacks import ATTACKS, CANARY, Attack
 

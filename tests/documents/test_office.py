@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pixi.documents import Documents, FileLimits, Readers, SetAside
+from pixi.documents import Documents, FileLimits, SetAside
 from pixi.documents.files import Section
+from pixi.documents.readers import Readers
 from tests.documents.at_hand import read, sections, write
 
 if TYPE_CHECKING:
@@ -124,11 +125,6 @@ def test_entities_are_neither_blown_up_nor_fetched(tmp_path: Path, entities: str
     assert len(text) < 500
     assert "root:" not in text
     assert "After." in text
-
-
-def test_limits_count_what_is_inside(tmp_path: Path) -> None:
-    with pytest.raises(SetAside, match="unpacks"):
-        read(write(tmp_path / "a.docx", word()), FileLimits(unpacked_bytes=1_000))
 
 
 PARTS = {

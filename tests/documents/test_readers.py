@@ -14,9 +14,10 @@ import pytest
 import zstandard
 
 from pixi.core.errors import ConfigError
-from pixi.documents import Documents, FileLimits, Readers, SetAside, process
+from pixi.documents import Documents, FileLimits, SetAside, process
 from pixi.documents.files import Document, Section, open_regular
 from pixi.documents.formats.fetched import Label, labelled
+from pixi.documents.readers import Readers
 from pixi.documents.wire import HANDS_OVER
 from tests.documents.at_hand import write
 from tests.documents.test_office import epub, line, pdf, word
@@ -70,11 +71,12 @@ async def test_what_the_program_itself_holds_does_not_count_against_who_reads_fo
 HOLDING = """
 import asyncio, sys
 from pathlib import Path
-from pixi.documents import Readers
+from pixi.documents.files import FileLimits
+from pixi.documents.readers import Readers
 
 async def main():
     held = bytearray(b"x") * 80_000_000  # more than half of what one process may hold
-    async with Readers(workers=1, megabytes=150) as readers:
+    async with Readers(workers=1, limits=FileLimits(megabytes=150)) as readers:
         await readers.read(Path(sys.argv[1]))
         pids = [process.pid for process in readers._processes]
         await readers.read(Path(sys.argv[1]))
@@ -152,7 +154,7 @@ async def test_what_was_passed_over_is_told(readers: Readers, tmp_path: Path) ->
 async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
     slow = write(tmp_path / "slow.md", slow_text())
     others = [write(tmp_path / f"{number}.md", "text") for number in range(20)]
-    async with Readers(workers=1, seconds=1.0) as readers:
+    async with Readers(workers=1, limits=FileLimits(seconds=1.0)) as readers:
         came = {path: out async for path, out in readers.read_many([*others[:10], slow, *others[10:]])}
     fault = came.pop(slow)
     assert isinstance(fault, SetAside)
@@ -165,7 +167,7 @@ async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp
 async def test_a_file_that_needs_too_much_memory_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
     greedy = write(tmp_path / "greedy.json", "[" + "[1,2,3,4,5,6,7,8]," * 700_000 + "0]")
     small = write(tmp_path / "small.md", "text")
-    async with Readers(workers=1, megabytes=120) as readers:
+    async with Readers(workers=1, limits=FileLimits(megabytes=120)) as readers:
         came = {path: out async for path, out in readers.read_many([greedy, small])}
     fault = came[greedy]
     assert isinstance(fault, SetAside)
@@ -271,7 +273,7 @@ async def test_no_secret_goes_along(
 ORPHAN = """
 import asyncio, sys
 from pathlib import Path
-from pixi.documents import Readers
+from pixi.documents.readers import Readers
 
 async def main():
     readers = Readers(workers=2)
@@ -324,6 +326,8 @@ time.sleep(60)
         "say(b'\\x91\\x91\\xa5ready')",
         "[say(b'\\x91\\x96\\xa5piece\\x00\\x91\\x83\\xa3key\\xa0\\xa5title\\xdb\\x00\\x0f\\x00\\x00'"
         " + b'x' * 0xf0000 + b'\\xa8sections\\x90\\x00\\xc2\\xa0') for _ in range(1000)]",  # without an end
+        # pieces of nothing
+        "[say(b'\\xdc\\x10\\x00' + b'\\x96\\xa5piece\\x00\\x90\\x01\\xc2\\xa0' * 4096) for _ in range(100)]",
     ],
 )
 async def test_a_process_that_strangers_took_over_is_not_believed(
@@ -385,7 +389,7 @@ async def test_files_that_nobody_can_open_hold_up_nothing_else(
     gone = [write(tmp_path / f"gone{number}.md", "text") for number in range(2)]
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     try:
-        async with Readers(workers=1, seconds=0.05) as readers:
+        async with Readers(workers=1, limits=FileLimits(seconds=0.05)) as readers:
             for path in gone:
                 with pytest.raises(SetAside, match="takes longer"):
                     await readers.read(path)

@@ -61,7 +61,9 @@ def replace(path: Path, text: str) -> None:
     new.replace(path)
 
 
-@pytest.fixture(params=["told by the system", "polled"], autouse=True)
+@pytest.fixture(
+    params=["told by the system", pytest.param("polled", marks=pytest.mark.nightly)], autouse=True
+)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_QUIET_SECONDS", 0.02)
     monkeypatch.setattr(watching, "_LOOK_SECONDS", LOOK_SECONDS)

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.registry import DatabaseRef, databases_in, shipped_folder
 from tests.pages import PAGES, ROOT
+from tests.waiting import until
 
 EVERY = ("pancakes", "pixi-manual", "茶")
 
@@ -151,15 +153,21 @@ async def test_an_installed_package_holds_them_where_they_are_looked_for(tmp_pat
     for source, target in wheel["force-include"].items():
         copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copyfile
         copy(ROOT / source, tmp_path / target)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pixi", "databases", "--json", "--check"),
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0
-    found = {each["name"]: each for each in map(json.loads, out.decode().splitlines())}
+    found: dict[str, dict[str, Any]] = {}
+
+    async def all_read() -> bool:  # each look takes some seconds at most, and reads on where the last ended
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pixi", "databases", "--json", "--check"),
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        out, _ = await process.communicate()
+        assert process.returncode == 0
+        found.update({each["name"]: each for each in map(json.loads, out.decode().splitlines())})
+        return all(each["state"] == "ready" for each in found.values())
+
+    await until(all_read)
     assert set(found) == set(EVERY)
     assert found["pixi-manual"]["entries"] == len(PAGES)
     folders = {Path(each["folder"]).parent for each in found.values()}

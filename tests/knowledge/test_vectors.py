@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import scan
+from pixi.knowledge import sync
 from pixi.knowledge import vectors as vectors_module
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.query import Scored
@@ -24,28 +24,22 @@ from tests.servers.scripted_openai import error
 from tests.waiting import LIMIT, until, within
 
 TOPICS = [
-    "harbour",
-    "violin",
-    "glacier",
-    "orchid",
-    "pancake",
-    "comet",
-    "kettle",
-    "tunnel",
-    "falcon",
-    "marble",
+    *("harbour", "violin", "glacier", "orchid", "pancake", "comet", "kettle", "tunnel", "falcon"),
+    *("marble",),
 ]
 HAN = [
-    "港口船只",
-    "小提琴曲",
-    "冰川融化",
-    "兰花盛开",
-    "煎饼糖浆",
-    "彗星轨道",
-    "水壶烧水",
-    "隧道施工",
-    "猎鹰飞翔",
-    "大理石雕",
+    *(
+        "港口船只",
+        "小提琴曲",
+        "冰川融化",
+        "兰花盛开",
+        "煎饼糖浆",
+        "彗星轨道",
+        "水壶烧水",
+        "隧道施工",
+        "猎鹰飞翔",
+        "大理石雕",
+    ),
 ]
 CONCEPTS = {"dock": "harbour", "fiddle": "violin", "flapjack": "pancake"}
 
@@ -63,7 +57,7 @@ def han_document(topic: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _readers_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "Readers", ReadersAtHand)
+    monkeypatch.setattr(sync, "Readers", ReadersAtHand)
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ async def check_confinement(_: "Settings") -> AsyncIterator[Finding]:
 
     One such process is started and asked.
     """
-    from pixi.documents import Readers
+    from pixi.documents.readers import Readers
 
     try:
         async with Readers(workers=1) as readers:

@@ -23,8 +23,9 @@ from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.files import PICTURES, SUFFIXES, Files, Sniffer, shown_name
 from pixi.core.errors import ConfigError
 from pixi.core.message import Attached, Image, told_picture, told_size, told_text, why_not_shown
-from pixi.documents import FileLimits, Readers, SetAside
+from pixi.documents import FileLimits, SetAside
 from pixi.documents.formats.text import as_markdown
+from pixi.documents.readers import Readers
 from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
 from pixi.settings.rules import HttpRules

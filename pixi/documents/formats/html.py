@@ -50,9 +50,8 @@ _LONG_TAG = re.compile(r"<[A-Za-z][^<>]{40000,}")
 _MOST_ATTRIBUTES = 10_000  # of one element: each is compared with all that stand before it
 
 
-def read(original: Original, tell: Reporter) -> Iterable[Document]:
+def read(original: Original, _: Reporter) -> Iterable[Document]:
     """Return the page, as one document."""
-    del tell
     data = original.all_bytes()
     return (page_of(decoded(data, charset_in(data))).document(),)
 

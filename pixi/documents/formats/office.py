@@ -66,13 +66,12 @@ _BETWEEN_CELLS = " | "
 _DEEPEST_TABLE = 5
 
 
-def read_word(original: Original, tell: Reporter) -> Iterable[Document]:
+def read_word(original: Original, _: Reporter) -> Iterable[Document]:
     """Return the text, as one document.
 
     Raises:
         SetAside: it is broken, or unpacks to too much.
     """
-    del tell
     try:
         import docx
         from docx.opc.exceptions import OpcError

@@ -146,9 +146,8 @@ def _guessed(data: bytes) -> str:
     return best.encoding
 
 
-def read(original: Original, tell: Reporter) -> Iterable[Document]:
+def read(original: Original, _: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
-    del tell
     text = decoded(original.all_bytes())
     if not text.strip():
         return ()
@@ -300,9 +299,8 @@ def as_markdown(document: Document) -> str:
     return "\n\n".join(pieces)
 
 
-def read_markdown(original: Original, tell: Reporter) -> Iterable[Document]:
+def read_markdown(original: Original, _: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
-    del tell
     return (document_of(decoded(original.all_bytes())),)
 
 
@@ -399,9 +397,8 @@ def _parsed_title(matter: str) -> str:
     return title if isinstance(title, str) else ""
 
 
-def read_restructured(original: Original, tell: Reporter) -> Iterable[Document]:
+def read_restructured(original: Original, _: Reporter) -> Iterable[Document]:
     """Return the text, as one document."""
-    del tell
     lines = decoded(original.all_bytes()).split("\n")
     return (outlined(lines, _restructured_headings(lines)),)
 

@@ -6,10 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from pathlib import Path
-
-from msgspec import Struct
 
 from pixi.core.errors import Reporter, silent
 from pixi.core.spending import Count
@@ -23,7 +20,7 @@ from pixi.knowledge.retrieval.findings import (
     Findings,
     quoted_from,
 )
-from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, Passages, narrowed, sentences_of
+from pixi.knowledge.retrieval.passages import Passages, narrowed, sentences_of
 from pixi.knowledge.retrieval.reader import NO_TEXT, EntryReader, answer_unread, instruction
 from pixi.models.model import Model
 from pixi.text.terms import normalise
@@ -32,14 +29,7 @@ _log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
 NO_QUESTION = "nothing was asked"
-_VERSION = 3  # goes up when the same reply would be taken otherwise
-
-
-class _Asked(Struct):
-    """A question that is being answered, and the progress functions of all who wait for it."""
-
-    task: asyncio.Task[Answer]
-    waiting: list[Reporter]
+_VERSION = 4  # goes up when the same reply would be taken otherwise
 
 
 class RetrievalAgent:
@@ -70,7 +60,6 @@ class RetrievalAgent:
         self.seconds = seconds
         self.trouble = ""
         self._at_once = at_once
-        self._asked: dict[str, _Asked] = {}
 
     async def query(
         self,
@@ -87,10 +76,9 @@ class RetrievalAgent:
             question: whole.
             entries: in any order; they are read by their ids, so that a server which has read them for
                 another question reads them no more.
-            count: told what the helper used, if it was asked. Where several want to know the same at once,
-                that of the first.
+            count: told what the helper used, if it was asked.
             seconds: until the answer is to be here; None: `self.seconds`; infinite: as long as the helper
-                goes on. Where several want to know the same at once, the seconds of the first hold.
+                goes on.
             progress: told how far it is, in a line for people.
 
         A helper that fails, hangs or talks nonsense is no error: then the best passages come back, and
@@ -101,65 +89,37 @@ class RetrievalAgent:
         if not question or not entries:
             return Findings((), note=NO_TEXT if question else NO_QUESTION)
         entries = sorted(entries, key=lambda entry: (entry.id, entry.digest))
-        entries, cut = await _narrowed(question, entries)
+        entries, cut = await asyncio.to_thread(narrowed, question, entries)
         model = self.model
         if model is None or model.traits.small:
             answer = await asyncio.to_thread(
                 lambda: answer_unread(Passages(question, entries, sentences_of(entries)))
             )
         else:
-            reading = partial(
-                EntryReader, model, question, entries, at_once=self._at_once, seconds=seconds, count=count
+            reader = EntryReader(
+                model,
+                question,
+                entries,
+                at_once=self._at_once,
+                seconds=seconds,
+                count=count,
+                progress=progress,
             )
-            answer = await self._shared(_key(model, question, entries), entries, reading, progress)
+            answer = await self._answer(_key(model, question, entries), entries, reader)
         said = NOT_IN_WHAT_WAS_READ if cut and answer.note == NOT_THERE else answer.note
         note = "; ".join(filter(None, (said, cut)))
         return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
 
     async def close(self) -> None:
-        """Give up what is being answered, and close the cache. Calling it twice does no harm."""
-        tasks = [asked.task for asked in self._asked.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Close the cache. Calling it twice does no harm."""
         if self._answers is not None:
             await asyncio.to_thread(self._answers.close)
 
-    async def _shared(
-        self,
-        key: str,
-        entries: Sequence[Entry],
-        reading: "partial[EntryReader]",
-        progress: Reporter,
-    ) -> Answer:
-        """Return the answer, asked for once however many ask for it at the same time."""
-        asked = self._asked.get(key)
-        if asked is None:
-            waiting: list[Reporter] = []
-
-            def tell(line: str) -> None:
-                for each in waiting:
-                    each(line)
-
-            answer = self._answer(key, entries, partial(reading, progress=tell))
-            asked = self._asked[key] = _Asked(asyncio.create_task(answer), waiting)
-        asked.waiting.append(progress)
-        try:
-            return await asyncio.shield(asked.task)
-        finally:
-            asked.waiting.remove(progress)
-            if not asked.waiting:
-                if self._asked.get(key) is asked:
-                    del self._asked[key]
-                if asked.task.cancel():
-                    await asyncio.wait({asked.task})
-
-    async def _answer(self, key: str, entries: Sequence[Entry], reading: Callable[[], EntryReader]) -> Answer:
+    async def _answer(self, key: str, entries: Sequence[Entry], reader: EntryReader) -> Answer:
         if self._answers is not None:
             known = await asyncio.to_thread(self._answers.get, key, entries)
             if known is not None:
                 return known
-        reader = reading()
         answer, whole = await reader.answer()
         if reader.trouble and reader.trouble != self.trouble:
             _log.warning("the model that reads documents did not: %s", display_line(reader.trouble))
@@ -167,12 +127,6 @@ class RetrievalAgent:
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
         return answer
-
-
-async def _narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], str]:
-    if sum(len(section.text) for entry in entries for section in entry.sections) <= MOST_CHARACTERS:
-        return tuple(entries), ""  # as nearly always: a thread would cost more
-    return await asyncio.to_thread(narrowed, question, entries)
 
 
 def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:

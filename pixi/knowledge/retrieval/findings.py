@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from pixi.knowledge.entry import Entry, Source
@@ -139,12 +140,15 @@ class Answers:
     def get(self, key: str, entries: Sequence[Entry]) -> Answer | None:
         """Return the answer that was kept, if there is one and its places are in these entries."""
         row = self._do(lambda db: _take(db, key))
-        return _read(row, entries) if isinstance(row, str) else None
+        try:
+            answer = msgspec.json.decode(row or "", type=Answer)
+        except msgspec.MsgspecError:
+            return None
+        return answer if all(_lies_in(place, entries) for place in answer.found) else None
 
     def put(self, key: str, answer: Answer) -> None:
         """Keep an answer."""
-        places = [[place.entry, place.section, place.start, place.end] for place in answer.found]
-        body = json.dumps([places, answer.dropped, answer.note])
+        body = msgspec.json.encode(answer).decode()
         self._do(lambda db: _keep(db, key, body))
 
     def close(self) -> None:
@@ -207,20 +211,10 @@ def _keep(db: sqlite3.Connection, key: str, body: str) -> None:
         db.execute(f"DELETE FROM answers WHERE key IN ({oldest})", (count - _MOST + _CLEAR,))
 
 
-def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
-    """Return an answer as it was written; None where it is none, or not of these entries."""
-    try:
-        places, dropped, note = json.loads(body)
-        found = tuple(SourceSpan(*map(int, place)) for place in places)
-        answer = Answer(found, int(dropped), str(note))
-    except (ValueError, TypeError, IndexError):
-        return None
-    for place in answer.found:
-        if not 0 <= place.entry < len(entries) or not 0 <= place.section < len(entries[place.entry].sections):
-            return None
-        if not 0 <= place.start < place.end <= len(entries[place.entry].sections[place.section].text):
-            return None
-    return answer
+def _lies_in(place: SourceSpan, entries: Sequence[Entry]) -> bool:
+    sections = entries[place.entry].sections if 0 <= place.entry < len(entries) else ()
+    text = sections[place.section].text if 0 <= place.section < len(sections) else ""
+    return 0 <= place.start < place.end <= len(text)
 
 
 class HelperReply(Struct, frozen=True):

@@ -15,7 +15,7 @@ from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import SourceSpan
 from pixi.text.relevance import QueryTerms
-from pixi.text.terms import normalise, pieces, word_list
+from pixi.text.terms import normalise, pieces, runs, word_list
 
 LONGEST = 600
 """Characters of a sentence; what is longer (a table, a list without stops) is cut where it best can be."""
@@ -354,7 +354,7 @@ def _keys(question: str) -> list[str]:
                 known = piece if len(piece) < _LONG_WORD else piece[: max(_LONG_WORD - 1, len(piece) - 2)]
                 keys[known] = None
             else:
-                keys |= dict.fromkeys(piece[at : at + 2] for at in range(max(1, len(piece) - 1)))
+                keys |= dict.fromkeys(runs(piece, 2))
     return list(keys)[:_MOST_KEYS]
 
 

@@ -325,34 +325,12 @@ async def test_no_more_is_read_at_once_than_is_allowed() -> None:
     assert max(open_now) <= 3
 
 
-async def test_the_same_question_is_asked_once_for_all_who_wait() -> None:
-    go = asyncio.Event()
-    model = ScriptedModel([go, reply(2)], traits=LARGE)
-    agent = RetrievalAgent(model)
-    tasks = [asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY])) for _ in range(5)]
-    await streaming(model)
-    tasks[0].cancel()
-    go.set()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(results[0], asyncio.CancelledError)
-    assert all(texts(found.relevant) == [BUILT] for found in results[1:] if isinstance(found, Findings))
-    assert len(model.requests) == 1
-
-
 async def test_when_nobody_waits_any_more_nothing_goes_on() -> None:
-    model = ScriptedModel([60.0], [60.0], traits=LARGE)
-    agent = RetrievalAgent(model)
-    tasks = [asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY])) for _ in range(2)]
+    model = ScriptedModel([60.0], traits=LARGE)
+    task = asyncio.create_task(RetrievalAgent(model).query(WHO, [BRIDGE_ENTRY]))
     await streaming(model)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert model.streaming == 0
-    last = asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY]))
-    await streaming(model)
-    await agent.close()
-    with pytest.raises(asyncio.CancelledError):
-        await last
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert model.streaming == 0
 
 
@@ -431,19 +409,6 @@ async def test_what_the_helper_used_is_told_and_what_is_known_costs_nothing(tmp_
         await query(agent, count)
     await agent.close()
     assert count.told == [("scripted", Usage(100, 50, 10), prices)]
-
-
-async def test_who_asks_first_pays_and_who_asks_along_does_not() -> None:
-    hold = asyncio.Event()
-    model = ScriptedModel([hold, reply(2), Finished(usage=Usage(7))], traits=LARGE)
-    agent, first, second = RetrievalAgent(model), Counter(), Counter()
-    one = asyncio.create_task(query(agent, first))
-    await streaming(model)
-    two = asyncio.create_task(query(agent, second))
-    hold.set()
-    await asyncio.gather(one, two)
-    await agent.close()
-    assert ([usage for _, usage, _ in first.told], second.told) == ([Usage(7)], [])
 
 
 async def test_a_helper_that_does_not_count_or_breaks_off_is_estimated_and_one_that_refuses_is_free() -> None:

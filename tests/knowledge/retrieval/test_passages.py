@@ -71,7 +71,7 @@ async def test_what_stands_below_a_heading_answers_to_it() -> None:
 FILLER = "The river runs past the mill, and the miller counts his sacks of rye."
 
 
-def long_text(said: str, lines: int = 20_000, at: int = 14_234) -> str:
+def long_text(said: str, lines: int = 15_000, at: int = 14_234) -> str:
     written = [FILLER] * lines
     written[at - 1] = said
     return "\n".join(written)
