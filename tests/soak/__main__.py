@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.soak.gauge import Sample
-from tests.soak.run import Outcome, Plan, soaking, summary
+from tests.soak.page import page, summary
+from tests.soak.run import Outcome, Plan, soaking
 
+REPORT = Path("build") / "soak.html"
 _LOG_LINES = 40
 
 
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--conversations", type=int, default=300)
     parser.add_argument("--rate", type=float, default=12.0, help="what people do in a second")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed, the same town")
+    parser.add_argument("--report", type=Path, default=REPORT, help=f"the page (default: {REPORT})")
     options = parser.parse_args()
     if options.minutes <= 0 or options.rate <= 0 or options.conversations < 1:
         parser.error("--minutes, --rate and --conversations must be greater than zero")
@@ -37,7 +40,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         outcome = asyncio.run(soak(plan, Path(folder), progress=sys.stderr.isatty()))
         log = (Path(folder) / "log.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    print(*summary(outcome), sep="\n")
+    options.report.parent.mkdir(parents=True, exist_ok=True)
+    options.report.write_text(page(outcome), encoding="utf-8")
+    print(*summary(outcome), f"report: {options.report.resolve()}", sep="\n")
     if not outcome.wrong:
         return 0
     print(f"{len(outcome.wrong)} wrong:", *outcome.wrong, sep="\n  ")

@@ -39,10 +39,12 @@ class Folk:
     """The people of a town. Nothing that they do waits for the bot.
 
     Attributes:
+        did: what was done, how often.
         unanswered: commands to which nothing came.
     """
 
     def __init__(self, discord: LoopbackDiscord, town: Town, ledger: Ledger, chance: random.Random) -> None:
+        self.did: Counter[str] = Counter()
         self.unanswered: Counter[str] = Counter()
         self._discord = discord
         self._town = town
@@ -70,6 +72,7 @@ class Folk:
         while (due := due + self._chance.expovariate(rate)) < until:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             habit = self._chance.choices(list(HABITS), list(HABITS.values()))[0]
+            self.did[habit] += 1
             self._do(self._acts[habit](self._place()))
 
     async def rest(self) -> None:

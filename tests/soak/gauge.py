@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +21,13 @@ class Sample:
         at: seconds since the run began.
         resident: memory in use, in MB, with what is shared.
         own: memory that is the process's own, in MB.
-        tasks, talking: of the event loop, and conversations being answered, as the bot itself told last.
-        asked, answered: so far.
+        processor: share of one core since the look before, 1 for all of it.
+        tasks, kept, talking: of the event loop, conversations in memory, and those being answered, as the
+            bot itself told last.
+        store: its files, in MB.
+        asked, answered, notices, faults: so far.
         weather: of the model server.
+        connected: the bot has a connection to the gateway.
     """
 
     at: float
@@ -30,11 +35,17 @@ class Sample:
     own: float | None
     files: int | None
     threads: int | None
+    processor: float | None
     tasks: int
+    kept: int
     talking: int
+    store: float
     asked: int
     answered: int
+    notices: int
+    faults: int
     weather: str
+    connected: bool
 
 
 class Gauge:
@@ -42,13 +53,16 @@ class Gauge:
 
     Args:
         pid: the process.
+        store: its database file.
         log: the file that its log is written to, in JSON.
     """
 
-    def __init__(self, pid: int, log: Path) -> None:
+    def __init__(self, pid: int, store: Path, log: Path) -> None:
         self._pid = pid
+        self._store = store
         self._log = log
         self._read_to = 0
+        self._spent: tuple[float, float] | None = None
         self._vitals: dict[str, float] = {}
         self.errors: list[str] = []
         self.told = 0
@@ -110,3 +124,18 @@ class Gauge:
             return len(os.listdir(f"/proc/{self._pid}/fd"))
         except OSError:
             return None
+
+    def processor(self) -> float | None:
+        """The share of a core since the last time."""
+        try:
+            fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return None
+        spent, now = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), time.monotonic()
+        before, self._spent = self._spent, (spent, now)
+        return None if before is None else (spent - before[0]) / max(now - before[1], 1e-3)
+
+    def store(self) -> float:
+        """The files of the store, in MB."""
+        files = (self._store, self._store.with_name(f"{self._store.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists()) / _MEGABYTE

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.testing.discord import FakeChannel, FakeMessage
 
 SORRY = "oops, my head"
@@ -72,6 +73,7 @@ class Ledger:
         given: replies, by their numbers.
         latest: the last reply that was written to each question, by its mark.
         shown_again: marks of questions that the model was shown in the history of a later one.
+        notices: how often people were told that something went wrong.
         waits: when an answer was first seen, and how long that took.
     """
 
@@ -80,6 +82,7 @@ class Ledger:
         self.given: dict[int, Given] = {}
         self.latest: dict[str, Given] = {}
         self.shown_again: set[str] = set()
+        self.notices = 0
         self.waits: list[tuple[float, float]] = []
         self._open: defaultdict[int, dict[str, Question]] = defaultdict(dict)  # by room
         self._numbers = 0
@@ -138,6 +141,7 @@ class Ledger:
 
     def posted(self, text: str) -> None:
         """The bot posts something: is it the first that people see of an answer?"""
+        self.notices += text in (SORRY, NOTICE)
         for given in self.replies_in(text):
             self._saw(given)
 

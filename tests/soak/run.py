@@ -68,10 +68,11 @@ class Outcome:
 
     plan: Plan
     samples: list[Sample] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
+    waits: list[tuple[float, float]] = field(default_factory=list)
     verdict: Verdict = field(default_factory=Verdict)
     trends: list[Trend] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    did: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     trouble: Counter[str] = field(default_factory=Counter)
     unanswered: Counter[str] = field(default_factory=Counter)
@@ -108,7 +109,7 @@ class Soak:
         town = await furnish(self._discord, self._plan.conversations, self._chance)
         folk = Folk(self._discord, town, self._ledger, self._chance)
         async with bot_in(self._folder, self._discord) as process:
-            self._gauge = Gauge(process.pid, self._folder / LOG)
+            self._gauge = Gauge(process.pid, self._folder / "pixi.db", self._folder / LOG)
             await settle_in(self._discord, town)
             await folk.ask_everywhere()
             await self._settled()
@@ -174,11 +175,17 @@ class Soak:
             own=gauge.own(),
             files=gauge.files(),
             threads=int(vitals["threads"]),
+            processor=gauge.processor(),
             tasks=int(vitals["tasks"]),
+            kept=int(vitals["conversations"]),
             talking=int(vitals["talking"]),
+            store=gauge.store(),
             asked=len(ledger.questions),
             answered=len(ledger.waits),
+            notices=ledger.notices,
+            faults=sum(self._model.faults.values()),
             weather=self._model.weather.name,
+            connected=bool(self._discord.world.hub.live()),
         )
 
     async def _settled(self) -> None:
@@ -230,8 +237,8 @@ class Soak:
         out.wrong += [f"an error in the log: {error}" for error in self._gauge.errors]
         out.trends = trends_of(out.samples[:-1])
         out.wrong += [str(each) for each in out.trends if not each.flat]
-        out.waits = [took for at, took in self._ledger.waits if at >= self._began]
-        out.unanswered = folk.unanswered
+        out.waits = [(at - self._began, took) for at, took in self._ledger.waits if at >= self._began]
+        out.did, out.unanswered = folk.did, folk.unanswered
         out.faults, out.trouble = self._model.faults, self._trouble.done
         out.questions, out.requests = len(self._ledger.questions), self._model.requests
 
@@ -268,29 +275,6 @@ def trends_of(samples: list[Sample]) -> list[Trend]:
         # is seen at rest, see `_more_than`.
         rows.append(trend("open files", "", points(lambda one: one.files), share=1.0, least=20.0))
     return rows
-
-
-def summary(out: Outcome) -> list[str]:
-    """Tell what came of it, in lines of text."""
-    verdict = out.verdict
-    lines = [
-        f"{out.plan.seconds / 60:g} minutes, {out.plan.conversations} conversations, seed {out.plan.seed}: "
-        f"{out.questions:,} questions, {out.requests:,} requests to the model, "
-        f"{sum(out.faults.values()):,} of them failed, {sum(out.trouble.values()):,} troubles of Discord's",
-        f"{verdict.answered:,} answered, {verdict.told:,} told of, {verdict.silent:,} met with silence, "
-        f"{verdict.superseded:,} superseded, {sum(verdict.excused.values()):,} withdrawn; "
-        f"{len(verdict.lost)} lost, {len(verdict.twice)} said twice, {len(verdict.false)} never written",
-        *map(str, out.trends),
-    ]
-    if out.waits:
-        waits = sorted(out.waits)
-        lines.append(
-            f"first of an answer after {waits[len(waits) // 2]:.2f} s (median), "
-            f"{waits[len(waits) * 95 // 100]:.2f} s (p95), waiting for the model included"
-        )
-    if unanswered := ", ".join(f"{count} /{name}" for name, count in out.unanswered.items()):
-        lines.append(f"commands that met a bot without a connection: {unanswered}")
-    return lines
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,10 @@ from tests.soak.weather import questions_in
 
 @pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the bot is asked by a signal, which this system lacks")
-def test_a_town_is_served_and_nothing_grows_or_gets_lost(seed: int) -> None:
+def test_a_town_is_served_and_nothing_grows_or_gets_lost(tmp_path: Path, seed: int) -> None:
     """For a minute, in a process of its own: what the servers remember of it would stay in this one."""
     flags = ["--minutes", "1", "--conversations", "200", "--rate", "8", "--seed", str(seed)]
-    command = [sys.executable, "-m", "tests.soak", *flags]
+    command = [sys.executable, "-m", "tests.soak", *flags, "--report", str(tmp_path / "soak.html")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4_000:]
     asked, answered = (
