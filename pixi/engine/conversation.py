@@ -68,7 +68,8 @@ class LiveConversation:
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
-        # Of messages that are being recorded, by their ids: the texts that came meanwhile; None: a deletion.
+        # Of messages that are being recorded, by their ids: the latest text that came meanwhile, if any did;
+        # None: they were deleted, for good.
         self._arriving: dict[str, list[str | None]] = {}
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
@@ -112,14 +113,16 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        changes = self._arriving.setdefault(message.id, [])
+        latest = self._arriving.setdefault(message.id, [])
         try:
             recorded = await self._shared.store.receive(message)
-            while recorded is not None and changes:
-                text = changes.pop(0)
+            while recorded is not None and latest:
+                text = latest[0]
                 await self._record_change(message.id, text)
-                self._put_right(message.id, text)  # a reader of the store has it as it was
-                recorded = None if text is None else replace(recorded, text=text)
+                if latest == [text]:  # else another came meanwhile
+                    latest.clear()
+                    self._put_right(message.id, text)  # a reader of the store has it as it was
+                    recorded = None if text is None else replace(recorded, text=text)
             self._told_full = self._told_full and self._is_full
             if recorded is not None and self._is_too_much(recorded) and await self._is_still_full():
                 recorded = await self._turned_away(recorded, channel)
@@ -229,8 +232,9 @@ class LiveConversation:
         self._take_change(message_id, text)  # it may have been on its way here
 
     def _take_change(self, message_id: str, text: str | None) -> None:
-        if message_id in self._arriving:
-            self._arriving[message_id].append(text)
+        latest = self._arriving.get(message_id)
+        if latest is not None and latest != [None]:
+            latest[:] = [text]
         self._put_right(message_id, text)
 
     async def _record_change(self, message_id: str, text: str | None) -> None:

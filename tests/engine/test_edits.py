@@ -351,3 +351,66 @@ async def test_a_change_before_the_message_is_recorded_reaches_who_has_read_it_s
         assert "coffee" not in said(here)
         assert ("tea?" in said(here)) == (change == "edited")
         assert here.channel.sent == ["yes"]
+
+
+@pytest.mark.parametrize("last", ["tea?", None], ids=["edited", "deleted"])
+async def test_of_changes_before_a_message_is_known_to_be_recorded_the_last_counts(
+    store: SqliteStore, last: str | None
+) -> None:
+    late = Gate(store, "receive", after=True, when=lambda message: message.text == "coffee?")
+    edits, deletions = (Gate(store, method, when=lambda *_: False) for method in ("revise", "withdraw"))
+    never, go_on = asyncio.Event(), asyncio.Event()
+    model = ScriptedModel([never], [never], [go_on, "[SEND: yes]"], "x")
+    async with scene(model, store=store) as here:
+        message = here.channel.message("coffee?")
+        receiving = asyncio.create_task(here.engine.receive(message, here.channel))
+        await late.reached.wait()
+        await here.say("other")  # this turn reads the store, and holds the message, too
+        await streaming(here)
+        assert "coffee?" in said(here)
+        await here.engine.edit(message.conversation, message.id, "cocoa?")
+        await streaming(here, 2)
+        assert "cocoa?" in said(here)
+        if last is None:
+            await here.engine.withdraw(message.conversation, message.id)
+            await here.engine.edit(message.conversation, message.id, "cocoa!")  # too late
+        else:
+            await here.engine.edit(message.conversation, message.id, last)
+        await streaming(here, 3)
+        late.open.set()
+        await receiving
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["yes"]
+        assert len(here.model.requests) == 3
+        assert "other" in said(here)
+        assert "cocoa" not in said(here)
+        assert ("tea?" in said(here)) == (last is not None)
+        # Each as it came; and once more the last one alone, now that the message is on record.
+        assert (edits.calls, deletions.calls) == ((2, 2) if last is None else (3, 0))
+
+
+async def test_an_older_text_that_is_on_its_way_to_the_record_is_not_shown_again(store: SqliteStore) -> None:
+    late = Gate(store, "receive", after=True, when=lambda message: message.text == "coffee?")
+    never, go_on = asyncio.Event(), asyncio.Event()
+    model = ScriptedModel([never], [never], [go_on, "[SEND: yes]"], "x")
+    async with scene(model, store=store) as here:
+        message = here.channel.message("coffee?")
+        receiving = asyncio.create_task(here.engine.receive(message, here.channel))
+        await late.reached.wait()
+        await here.say("other")  # this turn reads the store, and holds the message, too
+        await streaming(here)
+        await here.engine.edit(message.conversation, message.id, "cocoa?")
+        await streaming(here, 2)
+        recording = Gate(store, "revise")
+        late.open.set()
+        await recording.reached.wait()
+        editing = asyncio.create_task(here.engine.edit(message.conversation, message.id, "tea?"))
+        await streaming(here, 3)
+        recording.open.set()
+        await asyncio.gather(receiving, editing)
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["yes"]
+        assert len(here.model.requests) == 3
+        assert "tea?" in said(here)
