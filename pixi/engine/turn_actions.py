@@ -140,7 +140,7 @@ class TurnActions:
         shared, asked = turn.session.shared, [one.author for one in turn.messages if one.addressed]
         self.turn = turn
         self.message = turn.answered
-        self.askers = tuple({author.id: author for author in asked}.values())
+        self.askers = tuple({author.id: author for author in asked}.values()) or (turn.answered.author,)
         self.persona = turn.session.role.persona
         self.channel = channel = turn.channel
         self.usage = TurnUsage(

@@ -77,10 +77,11 @@ class Play:
             self.store, CommandRegistry(), toolbox, settings, local_now, ledger, lambda _: role
         )
         messages = [self.channel.message("ban eve", author=author) for author in askers]
+        answered = messages[0] if messages else self.channel.message("ban eve", author=MO)
         life = Life()
         life.on(LifeEvent.BEGUN)
         session = PersonaSession(role, shared)
-        acts = TurnActions(TurnContext(self._turn, session, messages, messages[0], self.channel, life))
+        acts = TurnActions(TurnContext(self._turn, session, messages, answered, self.channel, life))
         executor = CommandExecutor(acts, delivered=lambda _: None)
         rounds = ToolRounds(acts, executor, held=nullcontext, left=lambda: 180.0)
         told: list[str] = []
@@ -207,6 +208,11 @@ async def test_of_several_who_ask_the_least_rights_count(
         if passes
         else told == 'Only managers of this place may use ban, and "Mo", "Ann" may not. Tell them so.'
     )
+
+
+async def test_where_all_that_was_asked_is_deleted_the_rights_of_who_is_answered_count(play: Play) -> None:
+    (told,) = await play.told(play.tool({"allow": "managers"}), askers=())
+    assert told == 'Only managers of this place may use ban, and "Mo" may not. Tell them so.'
 
 
 @pytest.mark.parametrize(
