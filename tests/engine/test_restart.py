@@ -35,10 +35,7 @@ def dice(addon: Addon) -> None:
 
 @pytest.mark.parametrize(
     "traits",
-    [
-        Traits(context_tokens=1_200),
-        *(pytest.param(each, marks=pytest.mark.nightly) for each in (Traits(), Traits(small=True))),
-    ],
+    [Traits(), Traits(context_tokens=1_200), pytest.param(Traits(small=True), marks=pytest.mark.nightly)],
 )
 async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> None:
     persona = Persona("Pixi", "You are Pixi.", tools=("dice",))
