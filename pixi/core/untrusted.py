@@ -15,8 +15,6 @@ import re
 import unicodedata
 from typing import Any
 
-from pixi.core.masking import hidden_in
-
 _LONGEST_NAME = 60
 
 # Marks that a model may take for the end of a name in quotation marks.
@@ -66,7 +64,17 @@ def without_halves(text: str) -> str:
 
 def data_without_halves(data: Any) -> Any:
     """Return plain data whose texts and names hold no half of a surrogate pair."""
-    return hidden_in(data, without_halves, names=True)
+    match data:
+        case str():
+            return without_halves(data)
+        case list() | tuple():
+            return [data_without_halves(each) for each in data]
+        case dict():
+            return {
+                without_halves(name) if isinstance(name, str) else name: data_without_halves(each)
+                for name, each in data.items()
+            }
+    return data
 
 
 # In a prompt.

@@ -1,4 +1,4 @@
-"""What strangers and models write must not drive a terminal."""
+"""What strangers and models write must not drive a terminal, and can be written as UTF-8."""
 
 import json
 import unicodedata
@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.core.untrusted import json_line, printable, printable_line
+from pixi.core.untrusted import data_without_halves, json_line, printable, printable_line
 
 KEPT = "\n\t"
 
@@ -48,3 +48,8 @@ def test_json_holds_everything_and_drives_nothing(text: str) -> None:
     assert json.loads(line) == {"text": text}
     assert printable(line) == line
     assert len(line.splitlines()) == 1
+
+
+def test_data_holds_no_half_of_a_character_in_texts_or_names() -> None:
+    data = {"\ud83d": ["a\ud83d", ("\ud83e\udd5e", None)], 1: 2}
+    assert data_without_halves(data) == {"\ufffd": ["a\ufffd", ["🥞", None]], 1: 2}
