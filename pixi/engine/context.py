@@ -6,11 +6,12 @@
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
-from typing import TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -35,8 +36,6 @@ from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
-
-T = TypeVar("T")
 
 LookUp = Callable[[Persona, str], Awaitable[Sequence[Citation]]]
 """Gives what the databases of a persona say on a message, best first; nothing where that is not sure."""
@@ -145,7 +144,8 @@ class EngineContext(Struct):
     def tell(self, report: TurnReport) -> None:
         """Tell of a turn, if somebody wants to know."""
         if self.on_turn is not None:
-            tell_observers([self.on_turn], report)
+            with suppress(PixiError), foreign("what is told of turns"):  # it is in the log
+                self.on_turn(report)
 
 
 class PersonaSession(Struct):
@@ -318,8 +318,8 @@ class TurnContext(Struct, frozen=True, eq=False):
 _LOOKING_ON = foreign("what looks on at turns")
 
 
-def tell_observers(observers: Sequence[Callable[[T], None]], form: T) -> None:
-    """Tell each observer of an event, or of a turn. One that breaks keeps nobody else from being told."""
+def tell_observers(observers: Sequence[Observer], form: dict[str, Any]) -> None:
+    """Tell each observer of an event. One that breaks keeps nobody else from being told."""
     for observer in observers:
         try:
             with _LOOKING_ON:
