@@ -198,7 +198,8 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        return await (await self._ready()).ledger.bill()
+        ledger = (await self._ready()).ledger
+        return await ledger.bill()
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
         """Return the last turns of a conversation, oldest first.
@@ -206,7 +207,8 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        return await (await self._ready()).store.turns(conversation, limit)
+        store = (await self._ready()).store
+        return await store.turns(conversation, limit)
 
     async def look_back(self, turn: int) -> LookedBack | None:
         """Return a turn that is over, with what stands on record of how it was asked; None: there is none.
@@ -214,7 +216,8 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        return await (await self._ready()).store.look_back(turn)
+        store = (await self._ready()).store
+        return await store.look_back(turn)
 
     async def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
         """Return the session of a conversation now, ready to answer, in a place of such abilities.
@@ -230,7 +233,8 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        return await (await self._ready()).ledger.shares(payer)
+        ledger = (await self._ready()).ledger
+        return await ledger.shares(payer)
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -247,8 +251,11 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared, live = await self._ready(), self._live.get(conversation)
-        await (live.change(message_id, text) if live else shared.store.revise(conversation, message_id, text))
+        shared = await self._ready()
+        if live := self._live.get(conversation):
+            await live.change(message_id, text)
+        else:
+            await shared.store.revise(conversation, message_id, text)
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
         """A message was deleted: a reply to it ends at once, or is never begun.
@@ -256,8 +263,11 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared, live = await self._ready(), self._live.get(conversation)
-        await (live.change(message_id, None) if live else shared.store.withdraw(conversation, message_id))
+        shared = await self._ready()
+        if live := self._live.get(conversation):
+            await live.change(message_id, None)
+        else:
+            await shared.store.withdraw(conversation, message_id)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
         """Return the lines that a model will be shown before this message: a server can read them beforehand.
@@ -335,7 +345,8 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        return await (await self._ready()).store.branches(conversation)
+        store = (await self._ready()).store
+        return await store.branches(conversation)
 
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that were taken out of a conversation, in place of what came since then.
@@ -355,7 +366,9 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        return (await (await self._ready()).store.last_asked(conversation))[1]
+        store = (await self._ready()).store
+        _, messages = await store.last_asked(conversation)
+        return messages
 
     async def forget(self, person: str) -> int:
         """Forget a person everywhere, by the id of the author; gives how many conversations changed.
@@ -396,7 +409,8 @@ class Engine:
         Raises:
             StoreError: it could not be found out what was taken.
         """
-        found = await (await self._ready()).store.forgotten(self._revision)
+        store = (await self._ready()).store
+        found = await store.forgotten(self._revision)
         for name in found.conversations:
             self._let_go_of(name)
             if live := self._live.get(name):
@@ -410,7 +424,8 @@ class Engine:
         Raises:
             StoreError: it could not be read.
         """
-        return await (await self._ready()).store.export(person)
+        store = (await self._ready()).store
+        return await store.export(person)
 
     async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits.
@@ -483,7 +498,8 @@ class Engine:
         Raises:
             StoreError: they could not be read.
         """
-        waiting = await (await self._ready()).store.waiting(conversation)
+        store = (await self._ready()).store
+        waiting = await store.waiting(conversation)
         return tuple(message for message in waiting if message.addressed)
 
     # Conversations that several processes share. Each has one owner at a time.
@@ -494,7 +510,8 @@ class Engine:
         Raises:
             StoreError: it could not be found out.
         """
-        return await (await self._ready()).store.owned_elsewhere(conversation)
+        store = (await self._ready()).store
+        return await store.owned_elsewhere(conversation)
 
     async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
         """Own a conversation, so that what other processes are asked there waits for what is asked here.
@@ -524,7 +541,8 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        await (await self._ready()).store.lease(conversation, take=True)
+        store = (await self._ready()).store
+        await store.lease(conversation, take=True)
         if live := self._live.get(conversation):
             await live.outdated()
 

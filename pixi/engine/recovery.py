@@ -191,22 +191,21 @@ class _LeftTurn:
     async def _act(self, effect: Effect, channel: Channel, after: str) -> tuple[Outcome, str | None]:
         answers = self._turn.answered
         nonce = nonce_of(effect.turn, effect.sequence, answers)
-        text, kind = effect.payload, effect.kind
+        text, shown = effect.payload, _shown(effect)
         target = await self._store.message_id(self._conversation, effect.target) if effect.target else None
-        picture, _ = from_record(text)
-        if kind in (language.SEND, "picture", "sticker"):
-            shown = {language.SEND: text, "picture": picture.link}.get(kind, "")
+        if shown is not None:
             found = await channel.sent_before(shown, nonce=nonce, after=after)
             if found is not None:
                 return "done", found
         if not self._goes_on:
             return "unknown", None
-        match kind:
+        match effect.kind:
             case language.SEND:
                 found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
                 channel.show(Sent(text, self._id_of(effect)))
                 return "done", found
-            case "picture" if picture.link:  # of others the file is nowhere any more
+            case "picture" if shown:  # of one without a link the file is nowhere any more
+                picture, _ = from_record(text)
                 found = await channel.picture(picture, nonce=nonce, answers=answers)
                 channel.show(Pictured(picture, self._id_of(effect)))
                 return "done", found
@@ -388,6 +387,19 @@ class _LeftTurn:
 
     def _noted(self, thought: str) -> str:
         return written(NOTE, thought, self._names, 0) if NOTE in self._names else ""
+
+
+def _shown(effect: Effect) -> str | None:
+    """Return the text by which an act can be found in the place; None: the place cannot be asked for it."""
+    match effect.kind:
+        case language.SEND:
+            return effect.payload
+        case "picture":
+            picture, _ = from_record(effect.payload)
+            return picture.link
+        case "sticker":
+            return ""
+    return None
 
 
 def _arguments(record: AuditRecord) -> str:

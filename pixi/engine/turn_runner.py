@@ -421,9 +421,8 @@ class TurnRunner:
                 gone=self._gone,
                 interrupter=self._interrupter,
             )
-        window.append(
-            PastTurn(attempt.context.id, lines)
-        )  # before it is recorded: where it is cut is recorded along
+        # Before it is recorded: where it is cut is recorded along.
+        window.append(PastTurn(attempt.context.id, lines))
         if not await self._record(attempt, lines, self._finish(attempt), window.news()):
             self.life.on(LifeEvent.TAKEN)  # another process ended it, or forgot the conversation
         elif self.life.reason is Reason.ANSWERED and self._finish(attempt) != "error":
