@@ -123,6 +123,12 @@ def persona_form(found: Found) -> PersonaForm:
         return PersonaForm(None, shown(found.path), None, None, None, None, None, tuple(found.faults))
     it = found.persona
     return PersonaForm(
-        *(it.name, shown(found.path), it.about, it.language, it.databases, it.tools, len(it.examples)),
+        name=it.name,
+        file=shown(found.path),
+        about=it.about,
+        language=it.language,
+        databases=it.databases,
+        tools=it.tools,
+        examples=len(it.examples),
         remarks=tuple(found.remarks),
     )

@@ -57,6 +57,7 @@ class Integrations:
         engine_settings: how the engine gives replies.
         library: has the agent that reads what is too long.
         report: told what a person should know, in one line: a server that cannot be started.
+        cannot_search: the model of which was said last that it cannot search the web by itself.
     """
 
     addon: "Addon"
@@ -70,6 +71,7 @@ class Integrations:
         self._kept: dict[str, Any] = {}
         self._wanted: dict[str, object] = {}  # what the tools of each source go by
         self._closing = AsyncExitStack()
+        self.cannot_search: str | None = None
 
     async def apply(self, settings: Settings, *, tools: bool = True) -> None:
         """Open what the settings want, and bring what is open in line with them.
@@ -79,7 +81,8 @@ class Integrations:
         Raises:
             ConfigError: the settings of one cannot hold. Then the others may have changed already.
         """
-        is_start, self._used = self._used is None, self._used or {}
+        is_start = self._used is None
+        self._used = self._used or {}
         for name, (module, wanted) in _ALL.items():
             fits = is_start if module == _COMMANDS else tools
             if fits and name not in self._used and wanted(settings):

@@ -91,7 +91,8 @@ _MOST_LINES = 100  # told of the tools of one server: the words of some are anot
 
 async def apply_mcp(integrations: Integrations, settings: Settings) -> None:
     """Connect the servers that the settings name, and leave the others; see `McpIntegration.apply`."""
-    await integrations.once("mcp", lambda: McpIntegration(integrations)).apply(settings)
+    if settings.mcp or integrations.mcp_servers:
+        await integrations.once("mcp", lambda: McpIntegration(integrations)).apply(settings)
 
 
 class McpIntegration:

@@ -23,8 +23,18 @@ _log = logging.getLogger("pixi.settings")
 
 _AT_START = frozenset(
     {
-        *("addons", "databases.folder", "databases.names", "discord.api_url", "discord.slash"),
-        *("discord.stickers", "discord.token", "embedding_model", "gifs", "http", "monitoring", "store.url"),
+        "addons",
+        "databases.folder",
+        "databases.names",
+        "discord.api_url",
+        "discord.slash",
+        "discord.stickers",
+        "discord.token",
+        "embedding_model",
+        "gifs",
+        "http",
+        "monitoring",
+        "store.url",
     }
 )
 """Keys that only count when the program starts, and sections of which this holds for all keys."""

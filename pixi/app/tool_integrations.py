@@ -29,11 +29,14 @@ async def apply_pages(integrations: Integrations, settings: Settings) -> None:
     Raises:
         ConfigError: what reads pages is not installed.
     """
-    wanted, web = settings.web_pages, integrations.once("web", Web)
+    wanted = settings.web_pages
     if not wanted.read:
         integrations.bring(web_pages.SOURCE)
         return
     check_installed()
+    # Its own connections: hosts that hang, of which there are many, hold up nothing else.
+    web = integrations.once("web of pages", Web)
+    web.contact = wanted.contact
     pages = integrations.once("pages", lambda: WebPageReader(web, PageLimits()))
     pages.limits = PageLimits(wanted.robots, round(wanted.megabytes * 1_000_000), wanted.seconds)
     portion = ReadLimits(wanted.characters, settings.limits.tool_result_bytes, wanted.personas)
@@ -63,12 +66,13 @@ async def apply_search(integrations: Integrations, settings: Settings) -> None:
     integrations.engine_settings.search_price = wanted.price if is_native else None
     if cannot is not None or wanted.engine == "duckduckgo":
         require_ddgs()
+    if cannot is not None and cannot != integrations.cannot_search:
+        _log.warning(
+            "%s cannot search the web by itself; DuckDuckGo is asked in its place ([web_search])", cannot
+        )
+    integrations.cannot_search = cannot
 
     def setup(addon: Addon) -> None:
-        if cannot is not None:
-            _log.warning(
-                "%s cannot search the web by itself; DuckDuckGo is asked in its place ([web_search])", cannot
-            )
         web_search.web_search_tool(
             _backend(integrations, wanted),
             integrations.tools.mask,

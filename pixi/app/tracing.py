@@ -166,7 +166,11 @@ def heard_spans(tracer: "Tracer") -> Callable[[], AbstractContextManager[None]]:
         headers: dict[str, str] = {}
         # An error's text may quote people: the log says it.
         with tracer.start_span(
-            *("heard", none, trace.SpanKind.SERVER), record_exception=False, set_status_on_exception=False
+            "heard",
+            context=none,
+            kind=trace.SpanKind.SERVER,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             TraceContextTextMapPropagator().inject(headers, trace.set_span_in_context(span))
             token = TRACE_HEADERS.set(headers)

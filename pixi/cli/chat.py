@@ -238,9 +238,11 @@ async def _lines(
     from pixi.cli.console import spinner
 
     async with aclosing(read_lines(sys.stdin.fileno())) as lines, aclosing(_said(lines)) as said:
-        first = await anext(said, None)
-        if first is None:
-            return FINE  # nothing is said: no model is loaded for that
+        first = None
+        if not sys.stdin.isatty():
+            first = await anext(said, None)
+            if first is None:
+                return FINE  # nothing is said: no model is loaded for that
         if unset:
             complain(unset)
         with spinner() as progress:
@@ -253,7 +255,8 @@ async def _lines(
                 progress=progress,
             )
             async with opened(progress, complain, complain) as answering:
-                await say(first, place, answering, channel)
+                if first is not None:
+                    await say(first, place, answering, channel)
                 async for line in said:
                     await say(line, place, answering, channel)
     return FAILED if channel.failed else FINE

@@ -262,6 +262,7 @@ def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None"
     Raises:
         PixiError: it cannot be had.
         KeyboardInterrupt: the person stops it; what was fetched is kept.
+        SystemExit: another signal does.
     """
     import asyncio
 
@@ -272,7 +273,7 @@ def download(model: "CatalogueModel", printer: "Printer", file: "HubFile | None"
     try:
         with interruptible(), spinner() as progress:
             return asyncio.run(fetch(model, progress=printer.redacted(progress), file=file))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         printer.complain("stopped. What was fetched is kept: do the same again, and it goes on from there.")
         raise
 

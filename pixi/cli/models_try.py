@@ -153,10 +153,12 @@ async def attempt(
     from pixi.cli.store_access import recorded_usage
     from pixi.settings import load
 
-    overrides = await _overrides(name, base_url)
+    overrides, is_found = await _overrides(name, base_url)
     with tempfile.TemporaryDirectory(prefix="pixi-try-") as folder:
         own = load(config, overrides={**overrides, "persona.default": persona})
         model = replace(own.model, fallback=())  # no other answers in its place
+        if is_found:  # any program may listen on a known port, and this one listed its models without a key
+            model = replace(model, api_key=None)
         settings = replace(own, model=model, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
         # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
         who = structs.replace(find_persona(settings), databases=(), tools=())
@@ -183,8 +185,8 @@ async def attempt(
     return FINE if all(outcome.first_seconds is not None for outcome in outcomes) else FAILED
 
 
-async def _overrides(name: str, base_url: str | None) -> dict[str, str | None]:
-    """Return the settings that choose the model of a name that somebody gave.
+async def _overrides(name: str, base_url: str | None) -> tuple[dict[str, str | None], bool]:
+    """Return the settings that choose the model of a name, and whether its server was found, named by nobody.
 
     Raises:
         ConfigError: it is of the catalogue, and not here yet.
@@ -193,15 +195,14 @@ async def _overrides(name: str, base_url: str | None) -> dict[str, str | None]:
     from pixi.models.machine import find_servers, holders_of
 
     if base_url or name == "local" or name.endswith(".gguf"):
-        return {"model.name": name, "model.base_url": base_url}
+        return {"model.name": name, "model.base_url": base_url}, False
     if model := find_in_catalogue(name):
         if not model.fetched:
             raise ConfigError(f"{model.name} is not here yet. Run: pixi-persona models get {model.name}")
-        return {"model.name": str(model.path)}
+        return {"model.name": str(model.path)}, False
     for server, listed in holders_of(name, await find_servers()):
-        # Any program may listen on a known port, and this one listed its models without a key.
-        return {"model.name": listed, "model.base_url": server.base_url, "model.api_key": "none"}
-    return {"model.name": name}  # at the server of the settings
+        return {"model.name": listed, "model.base_url": server.base_url}, True
+    return {"model.name": name}, False  # at the server of the settings
 
 
 async def _answers(engine: "Engine", watched: WatchedModel, count: Count, *, as_json: bool) -> list[Outcome]:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 
 from pixi.cli.exits import FAILED, FINE, SIGNALLED, USAGE
@@ -119,10 +119,21 @@ def close_to_others() -> None:
     CDLL(None).prctl(c_int(_PR_SET_DUMPABLE), c_ulong(0), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
-def interruptible() -> AbstractContextManager[None]:
-    """Raise `KeyboardInterrupt` at Ctrl-C until the block is left: for work outside `run_async`."""
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let signals that end a program be caught in a block: for work outside `run_async`.
+
+    Raises:
+        KeyboardInterrupt: at Ctrl-C.
+        SystemExit: at another one, with its exit code.
+    """
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(SIGNALLED + number)
+
     close_to_others()
-    return _handling(signal.default_int_handler, ["SIGINT"])
+    with _handling(leave, _ENDING), _handling(signal.default_int_handler, ["SIGINT"]):
+        yield
 
 
 @contextmanager

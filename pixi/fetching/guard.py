@@ -365,8 +365,8 @@ def parsed(text: str, *, trusted: bool = False) -> URL:
     if not trusted:
         _check_host(plain)
         if port not in PORTS:
-            known = ", ".join(map(str, sorted(PORTS)))
-            raise Refused(f"Pages at port {port} are not read; those at {known} are.")
+            *others, last = map(str, sorted(PORTS))
+            raise Refused(f"Pages at port {port} are not read; those at {', '.join(others)} and {last} are.")
     return url if plain == host else url.with_host(plain)
 
 

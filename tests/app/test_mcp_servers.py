@@ -106,6 +106,23 @@ async def test_a_server_cannot_take_a_name_of_ours_and_hold_up_the_start(scene: 
         await eventually(lambda: tools(service) == named)
 
 
+async def test_settings_without_servers_are_taken_again_after_some_that_cannot_hold(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise ConfigError("no SDK")
+
+    scene.settings("")
+    async with scene.service() as service:
+        with monkeypatch.context() as patch:
+            patch.setattr(mcp_integration, "require_sdk", missing)
+            with pytest.raises(ConfigError, match="no SDK"):
+                await scene.change(service, section("well", scene.notes))
+            await scene.change(service, "")
+        await scene.change(service, section("well", scene.notes))
+        await eventually(lambda: tools(service) == ["baker_echo"])
+
+
 async def test_secrets_of_a_server_are_hidden_in_what_it_answers(scene: Scene) -> None:
     scene.settings(section("well", scene.notes, more='env = { TOKEN = "pancake" }'))
     async with scene.service() as service:

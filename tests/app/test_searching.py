@@ -1,5 +1,6 @@
 """Wikis and the search of the web in a service: from the settings to the answer, the books, and a reload."""
 
+import asyncio
 import json
 import logging
 import ssl
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from pixi.app import tool_integrations
 from pixi.app.databases import DatabasePool
@@ -20,17 +22,20 @@ from pixi.app.service import BotService
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Usage
 from pixi.core.spending import UsageScope, day_of
+from pixi.fetching import guard
+from pixi.fetching.web import Web
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from pixi.toolbox.context import Context
+from pixi.web.pages import WebPageReader
 from tests.app.scene import hello, message, persona_file, reading, service_in, settings_file
 from tests.servers.model_faults import speaking_tls
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, call, finish, stream, usage
 from tests.servers.scripted_responses import message as message_of
 from tests.servers.scripted_responses import responses, searched
 from tests.servers.scripted_wiki import Article, ScriptedWiki
-from tests.servers.staged_web import Stage, StagedWeb
-from tests.waiting import until
+from tests.servers.staged_web import Stage, StagedWeb, served
+from tests.waiting import LIMIT, until
 
 SEARCHED = {
     "query": "pancakes",
@@ -245,6 +250,7 @@ async def test_a_model_that_cannot_search_by_itself_is_told_of_in_one_line(
     world.settings('[web_search]\nengine = "native"\n')
     with caplog.at_level(logging.WARNING, "pixi"):
         async with service_in(world.folder) as service:
+            world.settings('[web_search]\nengine = "native"\nresults = 3\n')  # the tool is registered anew
             await SettingsReloader(service, reading(world.folder), world.folder).look()
             await service.receive(message(1, persona="wren"), RecordingChannel())
             await service.engine.settled()
@@ -299,6 +305,35 @@ async def test_servers_are_told_where_the_operator_is_found(world: World) -> Non
     asked = [*world.searxng.requests, *world.wiki.requests]
     assert len(asked) > 2
     assert all(seen.headers["user-agent"].endswith("; mo@example.org)") for seen in asked)
+
+
+async def test_pages_that_hang_do_not_hold_up_other_hosts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        hanging.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def hello_there(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    stage = Stage()
+    monkeypatch.setattr(guard, "_CONNECTIONS", 1)
+    monkeypatch.setattr(tool_integrations, "Web", lambda: StagedWeb(stage))
+    world.settings("[web_pages]\nread = true\nrobots = false\n[wiki.wikipedia]\n")
+    async with served({"/slow": hang, "/": hello_there}) as port, service_in(world.folder) as service:
+        host = stage.put("pages.org", port)
+        pages: WebPageReader = service.integrations.once("pages", pytest.fail)
+        asking_it = asyncio.create_task(pages.read(f"{host}/slow"))
+        await until(hanging.is_set)
+        of_wikis: Web = service.integrations.once("web", pytest.fail)
+        assert (await of_wikis.get(host, trusted=False, seconds=LIMIT)).body == b"hello"
+        assert not asking_it.done()
+        asking_it.cancel()
+        await asyncio.wait([asking_it])
 
 
 async def test_two_wikis_whose_tools_would_be_called_the_same_are_refused(world: World) -> None:

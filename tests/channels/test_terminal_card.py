@@ -1,5 +1,6 @@
 """Cards on a terminal: tidy on a pipe, in a frame that holds, and nothing in them drives the terminal."""
 
+import asyncio
 import io
 import re
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image as Pillow
 from prompt_toolkit.utils import get_cwidth
 
+from pixi.channels.terminal.lines import LinesChannel
 from pixi.channels.terminal.rows import Line, drawn, framed
 from pixi.core.message import Card, Field, Image
 from pixi.models.pictures import PictureError
@@ -111,7 +113,9 @@ def test_no_card_breaks_its_frame_or_drives_the_terminal(
 ) -> None:
     card = Card(title, words, (Field(name, value),), title, value)
     assert len({get_cwidth(row) for row in rows(card, columns)}) == 1
-    assert not any(DRIVING.search(row) for row in rows(card, columns))
+    out = io.StringIO()
+    asyncio.run(LinesChannel(out, io.StringIO()).card(card, nonce="1"))
+    assert not any(DRIVING.search(row) for row in [*rows(card, columns), out.getvalue()])
 
 
 # Pictures.

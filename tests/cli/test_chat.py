@@ -2,14 +2,17 @@
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from pixi.app.retention import state_folder
+from pixi.channels.engine import ChannelEngine
 from pixi.channels.terminal.commands import TalkChange
 from pixi.channels.terminal.lines import seat
 from pixi.cli import chat, choosing_model
@@ -17,6 +20,7 @@ from pixi.cli.console import spinner
 from pixi.core.errors import ConfigError, silent
 from pixi.core.persona import Persona
 from pixi.settings import Settings, load
+from tests.waiting import within
 
 
 class Screen(io.StringIO):
@@ -60,6 +64,24 @@ def test_a_nameless_account_is_a_friend(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("getpass.getuser", nobody)
     assert chat.login() == "friend"
+
+
+async def test_at_a_plain_terminal_faults_are_told_before_anything_is_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncGenerator[ChannelEngine, None]:
+        raise ConfigError("no such model")
+        yield
+
+    reading, typing = os.pipe()
+    monkeypatch.setattr(sys, "stdin", mock.Mock(isatty=lambda: True, fileno=lambda: reading))
+    arguments = argparse.Namespace(json=False, notes=False, deltas=False)
+    async with within("the fault"):
+        with pytest.raises(ConfigError, match="no such model"):
+            await chat._lines(arguments, seat("Wren", "mo"), opened, silent, "")
+    os.close(typing)
+    os.close(reading)
 
 
 def test_what_is_chosen_in_a_talk_goes_before_what_was_before(

@@ -248,7 +248,7 @@ async def slow(address: str, beginning: bytes, trickle: bytes) -> tuple[bytes, i
 async def test_a_request_that_does_not_arrive_is_closed(
     monkeypatch: pytest.MonkeyPatch, beginning: bytes, trickle: bytes
 ) -> None:
-    monkeypatch.setattr(serving_module, "REQUEST_SECONDS", 0.25)
+    monkeypatch.setattr(serving_module, "REQUEST_SECONDS", 0.5)
     async with serving() as address:
         said, sent = await slow(
             address, beginning.replace(b"{own}", urlsplit(address).netloc.encode()), trickle

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pixi.cli import frame
 from pixi.cli.models_try import LINES, attempt, is_valid
 from pixi.core.errors import ConfigError
 from pixi.models import hub as catalogue_module
@@ -167,6 +169,27 @@ def test_get_without_a_terminal_wants_the_flag(program: Program, hub: LoopbackHu
     assert GOOD.path.read_bytes() == GGUF
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_get_that_is_stopped_keeps_what_was_fetched_and_says_so(
+    hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    number = getattr(signal, name)
+
+    async def fetch(*_: object, **__: object) -> Path:
+        assert signal.getsignal(number) != signal.SIG_DFL  # it would end the tests
+        signal.raise_signal(number)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(catalogue_module, "fetch", fetch)
+    try:
+        code = frame.run(["models", "get", "good", "--yes"])
+    except SystemExit as stopped:
+        code = int(str(stopped.code))
+    assert code == 128 + number
+    assert "stopped. What was fetched is kept" in capsys.readouterr().err
+
+
 def test_get_of_what_is_not_in_the_catalogue_tells_what_is(program: Program) -> None:
     code, _, err = program("models", "get", "goood")
     assert code == 2
@@ -202,7 +225,7 @@ async def test_try_shows_what_a_model_made_of_five_lines(
 async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with ScriptedOpenAI(error(400, "no")) as server, ScriptedOpenAI(stream("[SEND: hi]")) as other:
+    async with ScriptedOpenAI(error(401, "no")) as server, ScriptedOpenAI(stream("[SEND: hi]")) as other:
 
         async def found() -> tuple[FoundServer, ...]:
             return (FoundServer("Ollama", server.base_url, ("here:latest",)),)
@@ -216,7 +239,9 @@ async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
         assert "sk-of-somebody" not in str([request.headers for request in server.requests])
         assert len(server.requests) == 1  # it would fail four times more
         assert other.requests == []
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    told = capsys.readouterr()
+    assert "wants a key" in told.err
+    rows = [json.loads(line) for line in told.out.splitlines()]
     assert (rows[0]["first_seconds"], rows[0]["sent"]) == (
         None,
         [],

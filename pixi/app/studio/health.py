@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import count
+from itertools import count, islice
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
 from pixi.app.cluster.processes import RunningProcess, read_processes
 from pixi.app.doctor.checks import Check, checks
@@ -31,11 +32,14 @@ KEPT = 1_000
 
 _LONGEST = 20_000  # characters of a traceback or a message
 
+_MARGIN = 2_000  # characters that are not shown beside a cut, which may go through a secret
+_CUT = _LONGEST + _MARGIN
+
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
 
 class LogLine(Struct):
-    """A line of the log, with secrets masked. `number` counts up from the start of the server."""
+    """A line of the log, shown with secrets masked. `number` counts up from the start of the server."""
 
     number: int
     time: str
@@ -47,6 +51,8 @@ class LogLine(Struct):
 
 class LogTail(logging.Handler):
     """Keeps the last lines, until it is closed. Takes them from any thread.
+
+    Secrets are hidden where a line is shown: those that are known by then, and not while somebody logs.
 
     Args:
         mask: hides secrets in them.
@@ -66,27 +72,41 @@ class LogTail(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record, and tell of it."""
-        name, message, trace = (
-            str(harmless_value(each, self._mask))
-            for each in (record.name, message_of(record), trace_of(record))
+        line = LogLine(
+            number=next(self._numbers),
+            time=time_of(record.created),
+            level=record.levelname.lower(),
+            logger=record.name,
+            message=message_of(record)[:_CUT],
+            traceback=trace_of(record)[-_CUT:],
         )
-        level, time = record.levelname.lower(), time_of(record.created)
-        line = LogLine(next(self._numbers), time, level, name, message[:_LONGEST], trace[-_LONGEST:])
         self._lines.append(line)
         if self._followed():
-            self._told(line)
+            self._told(self._shown(line))
 
     def lines(self, asked: "LogQuery") -> list[LogLine]:
         """Return the last lines that are asked for, oldest first."""
         ranks, words = logging.getLevelNamesMapping(), asked.words.casefold()
-        found = [
-            line
-            for line in list(self._lines)
+        shown = (
+            self._shown(line)
+            for line in reversed(list(self._lines))
             if ranks.get(line.level.upper(), 0) >= ranks[asked.level.upper()]
             and line.logger.startswith(asked.name)
-            and words in f"{line.message}\n{line.traceback}".casefold()
-        ]
-        return found[-asked.limit :]
+        )
+        found = (line for line in shown if words in f"{line.message}\n{line.traceback}".casefold())
+        return list(islice(found, asked.limit))[::-1]
+
+    def _shown(self, line: LogLine) -> LogLine:
+        message, trace = self._harmless(line.message), self._harmless(line.traceback)
+        if len(line.message) == _CUT:
+            message = message[:-_MARGIN]
+        if len(line.traceback) == _CUT:
+            trace = trace[_MARGIN:]
+        logger = self._harmless(line.logger)
+        return replace(line, logger=logger, message=message[:_LONGEST], traceback=trace[-_LONGEST:])
+
+    def _harmless(self, text: str) -> str:
+        return str(harmless_value(text, self._mask))
 
     def close(self) -> None:
         """Keep no more."""
@@ -239,7 +259,7 @@ class _HealthScreen:
 
     async def log(self, caller: Caller, asked: LogQuery) -> LogForm:
         """Answer with the end of the log."""
-        return LogForm(self._tail.lines(asked), KEPT)
+        return LogForm(await asyncio.to_thread(self._tail.lines, asked), KEPT)
 
     async def close(self) -> None:
         """End what runs."""

@@ -411,7 +411,7 @@ class _PersonaScreen:
     def _read(self, name: str, why: str = "") -> PersonaFile:
         service = self._service
         found = find_file(service.settings, name)
-        text = digest = unreadable = ""
+        text, digest, unreadable = "", "", ""
         try:
             read = read_text(found.path)
             text, digest = read.text, read.digest
@@ -421,10 +421,13 @@ class _PersonaScreen:
             unreadable = error.detail
         live = self._live(found)
         return PersonaFile(
-            *(name, shown(found.path), text, digest),
-            why_read_only(service.settings, found.path),
-            unreadable,
-            live,
+            id=name,
+            file=shown(found.path),
+            text=text,
+            digest=digest,
+            read_only=why_read_only(service.settings, found.path),
+            unreadable=unreadable,
+            live=live,
             why="" if live else self._why_not(found, why),
         )
 

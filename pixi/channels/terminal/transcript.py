@@ -69,10 +69,18 @@ class StatusLine(Struct):
 
 
 class CardFrame(Struct):
-    """A card, and its picture as lines where it could be drawn."""
+    """A card, and its picture as lines where it could be drawn. Kept as it was framed for `columns`."""
 
     card: Card
     picture: Sequence[Line]
+    columns: int = 0
+    lines: Sequence[Line] = ()
+
+    def framed(self, columns: int) -> Sequence[Line]:
+        """Frame the card for a terminal of so many columns."""
+        if columns != self.columns:
+            self.columns, self.lines = columns, framed(self.card, columns, self.picture)
+        return self.lines
 
 
 Entry = PersonMessage | OpenCommand | Delivered | Note | StatusLine | CardFrame
@@ -222,8 +230,8 @@ class Transcript:
                 head, style = ("class:note", "  · "), "class:note"
             case StatusLine(text, look):
                 head, style = ("", "  "), f"class:{look}"
-            case CardFrame(card, picture):
-                yield from framed(card, columns, picture)
+            case CardFrame():
+                yield from entry.framed(columns)
                 return
             case _:
                 return

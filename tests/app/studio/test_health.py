@@ -160,6 +160,30 @@ async def test_the_log_is_kept_masked_and_filtered(studio: Desk) -> None:
     assert (await studio.refused("GET", "log?level=loud"))[0] == 400
 
 
+async def test_what_is_a_secret_by_now_is_hidden_in_earlier_lines(studio: Desk) -> None:
+    _log.warning("the key is %s", "learnt-later")
+    studio.service.mask.learn(["learnt-later"])
+    (line,) = (await studio.get("log?name=pixi.tests"))["lines"]
+    assert line["message"] == "the key is ***"
+
+
+async def test_a_long_line_is_cut_and_shows_no_half_of_a_secret(studio: Desk) -> None:
+    kept = health._LONGEST + health._MARGIN
+    masked = f"{SECRET} " * (kept // 2 // len(SECRET))  # what it shrinks by moves the end into sight
+    for begin in ("a" * (kept - 7), masked + "a" * (kept - 7 - len(masked))):
+        try:
+            raise ValueError
+        except ValueError:
+            _log.warning(begin + SECRET + "b" * kept, exc_info=(RuntimeError, RuntimeError("c" * kept), None))
+    lines = (await studio.get("log?name=pixi.tests"))["lines"]
+    assert [len(line["message"]) for line in lines] == [
+        health._LONGEST,
+        kept - health._MARGIN - len(masked) + 4 * masked.count(" "),
+    ]
+    assert not any(SECRET[:3] in line["message"] for line in lines)
+    assert len(lines[0]["traceback"]) == health._LONGEST
+
+
 async def test_no_more_than_a_thousand_lines_are_kept(studio: Desk) -> None:
     logging.getLogger("pixi").setLevel(logging.INFO)
     for number in range(1_100):

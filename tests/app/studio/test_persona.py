@@ -107,6 +107,7 @@ async def test_mark_line_ends_and_mode_stay(studio: Desk) -> None:
         (b"\xef\xbb\xbfYou\r\nare\r\n", "You\nare new\n", b"\xef\xbb\xbfYou\r\nare new\r\n"),
         (b"a\r\nb\nc\r\nd", "a\nB\nc\nd", b"a\r\nB\r\nc\r\nd"),
         (b"a\rb\r", "a\nx\nb\n", b"a\rx\rb\r"),
+        (b"a\n", "", b""),
         (b"", "a\n", b"a\n"),
         ("ä\n茶\n".encode(), "ä\n茶🍵\n", "ä\n茶🍵\n".encode()),
     ):
