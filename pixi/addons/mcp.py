@@ -1,10 +1,10 @@
 """Tools of MCP servers as tools of Pixi: named, described and checked so that any model can call them."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -13,31 +13,157 @@ from pixi.core.llm import ToolSchema
 from pixi.core.untrusted import clipped
 from pixi.mcp.offers import ForeignTool, ToolServer
 from pixi.settings import McpSettings
-from pixi.toolbox.arguments import expected, mended, plain_text, refusal, shown
-from pixi.toolbox.foreign_schema import AdaptedSchema, UnusableSchema, accepted
+from pixi.toolbox.arguments import expected, mended, plain_text, refusal
+from pixi.toolbox.foreign_schema import AdaptedSchema, Shape, UnusableSchema, accepted
 from pixi.toolbox.schema import mark_of, safe_names
 from pixi.toolbox.tools import EVERYBODY, BoundCall, Tool, Toolbox
 
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+_MOST_STEPS = 20_000
 _MOST_PROBLEMS = 6
+_LONGEST_SCHEMA = 200_000  # characters, as JSON: a larger one is left to the server
+_LONGEST_WORDS = 200
+_LONGEST_VALUE = 60
+
+_PASSED_OVER = (
+    "pattern",  # a stranger's pattern can take for ever
+    "patternProperties",
+    "format",
+    "uniqueItems",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "$dynamicRef",
+    "$recursiveRef",
+)
+"""Keywords left to the server: checking them here has no bound."""
+
+Rule = Callable[["Validator", Any, Any, Mapping[str, Any]], Iterable["ValidationError"] | None]
 
 
-def problems_in(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with arguments, in words for a model, by the schema that it was shown.
+class _TooMuch(Exception):
+    """Checking takes longer than it is worth."""
 
-    What that does not say, and what may be one of several, is left to the server. So is null: a model is not
-    told where it may stand.
+
+class ArgumentCheck:
+    """Finds what is wrong with arguments before they are sent. What it cannot tell is left to the server.
+
+    Args:
+        schema: as the server gave it; read when it is first wanted.
+        shape: how a model names what is in them.
     """
-    from jsonschema import Draft202012Validator
 
-    for error in Draft202012Validator(schema).iter_errors(dict(arguments)):
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
-        place, wanted = "".join(steps), error.schema
-        if error.validator == "required":
-            missing = [name for name in error.validator_value if name not in error.instance]
-            for name in missing:
-                yield f"{place}.{name} is missing: {expected(wanted['properties'][name])}".lstrip(".")
-        elif error.instance is not None and error.validator != "anyOf":
-            yield f"{place.lstrip('.')} must be {expected(wanted)}, not {shown(error.instance)}"
+    def __init__(self, schema: Mapping[str, Any], shape: Shape) -> None:
+        self._schema = schema
+        self._shape = shape
+        self._left = 0
+        self._validator: Validator | None = None
+        self._made = False
+
+    def problems(self, arguments: Mapping[str, Any]) -> list[str]:
+        """Return what is wrong, in words for a model; empty where nothing is, or nobody can tell."""
+        from referencing.exceptions import Unresolvable
+
+        if not self._made:
+            self._made = True
+            self._validator = self._make()
+        if self._validator is None:
+            return []
+        self._left = _MOST_STEPS
+        problems: dict[str, None] = {}
+        try:
+            for error in self._validator.iter_errors(dict(arguments)):
+                problems |= dict.fromkeys(self._said(error))
+                if len(problems) >= _MOST_PROBLEMS:
+                    break
+        except (_TooMuch, RecursionError, Unresolvable):
+            return []
+        return list(problems)
+
+    def _make(self) -> "Validator | None":
+        """Return what checks; None where the schema is none that can be checked by."""
+        import jsonschema
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import extend, validator_for
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+
+        try:
+            if len(json.dumps(self._schema)) > _LONGEST_SCHEMA:
+                return None
+            draft = validator_for(self._schema, default=jsonschema.Draft202012Validator)
+            draft.check_schema(self._schema, format_checker=jsonschema.FormatChecker(formats=()))
+        except (SchemaError, Unresolvable, ValueError, TypeError, RecursionError):
+            return None
+        rules = {name: self._counted(rule) for name, rule in draft.VALIDATORS.items()}
+        rules |= dict.fromkeys(_PASSED_OVER, _nothing)
+        rules["additionalProperties"] = self._counted(
+            _unless_by_pattern(draft.VALIDATORS["additionalProperties"])
+        )
+        counting = extend(draft, validators=rules)
+        # An empty registry fetches nothing: no schema leads out of itself.
+        checker: Validator = counting(self._schema, registry=Registry())
+        return checker
+
+    def _counted(self, rule: Rule) -> Rule:
+        def counted(
+            validator: "Validator", value: Any, instance: Any, schema: Mapping[str, Any]
+        ) -> Iterator["ValidationError"]:
+            self._left -= 1
+            if self._left < 0:
+                raise _TooMuch
+            yield from rule(validator, value, instance, schema) or ()
+
+        return counted
+
+    def _said(self, error: "ValidationError") -> Iterator[str]:
+        place = self._shape.place(error.absolute_path)
+        schema = error.schema if isinstance(error.schema, Mapping) else {}
+        match error.validator:
+            case "required" if isinstance(error.instance, dict) and isinstance(error.validator_value, list):
+                for name in error.validator_value:
+                    if name not in error.instance:
+                        its = schema.get("properties", {}).get(name, {})
+                        wanted = _wanted_value(its)
+                        path = self._shape.place([*error.absolute_path, name])
+                        yield f"{path} is missing{f': {wanted}' if wanted else ''}"
+            case "additionalProperties" if isinstance(error.instance, dict):
+                known = schema.get("properties", {})
+                for name in error.instance.keys() - known:
+                    yield f"there is no argument {self._shape.place([*error.absolute_path, name])}"
+            case _ if wanted := _wanted_value(schema):
+                yield f"{place} must be {wanted}, not {_shown(error.instance)}"
+            case _:
+                yield f"{place}: {clipped(error.message, _LONGEST_WORDS)}"
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _unless_by_pattern(rule: Rule) -> Rule:
+    def ruled(
+        validator: "Validator", value: Any, instance: Any, schema: Mapping[str, Any]
+    ) -> Iterable["ValidationError"] | None:
+        return None if "patternProperties" in schema else rule(validator, value, instance, schema)
+
+    return ruled
+
+
+def _wanted_value(schema: object) -> str:
+    """Return what a part of the schema takes, in words; "" where it says it in no simple way."""
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("type", ""), str):
+        return ""
+    try:
+        return clipped(expected(schema), _LONGEST_WORDS)
+    except (AttributeError, KeyError, TypeError, RecursionError):  # references and other dialects within
+        return ""
+
+
+def _shown(value: object) -> str:
+    return clipped(json.dumps(value, ensure_ascii=False), _LONGEST_VALUE)
 
 
 ALL = "*"
@@ -46,6 +172,7 @@ ALL = "*"
 _MOST = 1_000  # tools of one server
 _LONGEST_DESCRIPTION = 1_024
 _LONGEST_NAME = 60  # of a tool's own, where people or models are told of it
+_AT_ONCE = 20  # schemas that are written anew in a thread, before others get their turn
 _MOST_LEFT_OUT = 20  # that are named one by one
 
 Written = Mapping[str, AdaptedSchema | UnusableSchema]
@@ -60,7 +187,10 @@ def source_of(server: str) -> str:
 async def written(tools: Sequence[ForeignTool], wishes: McpSettings) -> Written:
     """Write the schemas of the tools that are wanted anew. In a thread: a stranger's may take long."""
     wanted = _wanted(tools, wishes)[:_MOST]
-    return await asyncio.to_thread(lambda: {tool.name: _written(tool) for tool in wanted})
+    result: dict[str, AdaptedSchema | UnusableSchema] = {}
+    for first in range(0, len(wanted), _AT_ONCE):
+        result |= await asyncio.to_thread(_all_written, wanted[first : first + _AT_ONCE])
+    return result
 
 
 def register(
@@ -113,6 +243,10 @@ def _wanted(tools: Iterable[ForeignTool], wishes: McpSettings) -> list[ForeignTo
     return [tool for tool in tools if names is None or {tool.name, ALL} & names]
 
 
+def _all_written(tools: Sequence[ForeignTool]) -> dict[str, AdaptedSchema | UnusableSchema]:
+    return {tool.name: _written(tool) for tool in tools}
+
+
 def _written(tool: ForeignTool) -> AdaptedSchema | UnusableSchema:
     try:
         return accepted(tool.schema)
@@ -159,11 +293,12 @@ def _described(name: str, tool: ForeignTool) -> str:
 def _binding(
     name: str, tool: ForeignTool, schema: AdaptedSchema, server: ToolServer, seconds: float
 ) -> Callable[[Mapping[str, Any]], BoundCall]:
+    check = ArgumentCheck(tool.schema, schema.shape)
+
     def bind(arguments: Mapping[str, Any]) -> BoundCall:
-        meant = mended(arguments, schema.parameters)
-        if problems := list(islice(problems_in(meant, schema.parameters), _MOST_PROBLEMS)):
+        given = schema.shape.real(mended(arguments, schema.parameters))
+        if problems := check.problems(given):
             raise ToolError(refusal(name, problems, schema.parameters))
-        given = schema.real(meant)
         return BoundCall(given, lambda _: server.call(tool.name, given, seconds))
 
     return bind

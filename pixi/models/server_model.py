@@ -96,7 +96,10 @@ def _taught(complaint: Complaint, request: Request, minded: Collection[Quirk]) -
     if request.tools and "parallel_tool_calls" in words:
         yield Quirk.NO_PARALLEL
     if (request.tools or searching) and _TOOLS.search(words) and not _BAD_SCHEMA.search(words):
-        yield Quirk.NO_SEARCH if searching else Quirk.NO_TOOLS  # the one that is missed less goes first
+        if searching:
+            yield Quirk.NO_SEARCH  # which is missed less
+        if request.tools:
+            yield Quirk.NO_TOOLS
     pictured = any(isinstance(line, UserLine | ToolLine) and line.images for line in request.lines)
     if pictured and _PICTURES.search(words):
         yield Quirk.NO_PICTURES
@@ -375,7 +378,7 @@ class ServerModel(PushedModel):
         if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
             return None
         taught = _taught(fault.complaint, request, quirks)
-        quirk = next((each for each in taught if each not in quirks), None)
+        quirk = next((each for each in taught if self._changes(request, quirks, each)), None)
         if quirk is None:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
@@ -390,6 +393,16 @@ class ServerModel(PushedModel):
                 "%s cannot search the web by itself%s: from now on Pixi does. %s", self.name, where, fault
             )
         return quirk
+
+    def _changes(self, request: Request, quirks: frozenset[Quirk], quirk: Quirk) -> bool:
+        """Return whether this quirk, once minded too, makes another request of this one.
+
+        That tools are not taken is a lesson even so: where the settings want them, it is raised.
+        """
+        if quirk in quirks or quirk is Quirk.NO_TOOLS:
+            return quirk not in quirks
+        fields = self._dialect.fields
+        return fields(request, self._style, quirks) != fields(request, self._style, quirks | {quirk})
 
     def _go_by(self, parameters: float | None, *, by_llama: bool) -> None:
         """Write requests for a model of so many billion parameters; None: for a large one."""

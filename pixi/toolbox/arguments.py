@@ -252,7 +252,7 @@ def expected(schema: Schema, *, depth: int = 0) -> str:
         case "array":
             each = expected(schema.get("items", {}), depth=depth + 1)
             return f"a list, each of it {each}" if each else "a list"
-        case "object" if schema.get("properties") and depth < 2:
+        case "object" if "properties" in schema and depth < 2:
             required = schema.get("required", ())
             inner = [
                 f"{name} ({expected(its, depth=depth + 1)}{'' if name in required else ', optional'})"

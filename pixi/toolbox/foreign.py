@@ -21,7 +21,7 @@ class ForeignError(PixiError):
 
 
 class foreign:
-    """Run a third-party function inside, as often as wanted; `what` names it for people: `command 'wave'`.
+    """Run a third-party function inside; `what` names it for people, e.g. `command 'wave'`.
 
     Pixi's own errors, which such a function raises on purpose, pass through.
 
@@ -56,8 +56,16 @@ GRACE_SECONDS = 0.5  # for a task that was told to end
 _T = TypeVar("_T")
 
 
+def _nothing_spared() -> float:
+    return 0.0
+
+
 async def within(
-    seconds: float, work: Coroutine[Any, Any, _T], what: str, *, spared: Callable[[], float] = float
+    seconds: float,
+    work: Coroutine[Any, Any, _T],
+    what: str,
+    *,
+    spared: Callable[[], float] = _nothing_spared,
 ) -> _T:
     """Do it in a task of its own, and no longer than this. `what` names it for the log.
 

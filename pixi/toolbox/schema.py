@@ -145,31 +145,40 @@ def _takes_null(schema: Schema) -> bool:
     return "null" in kinds or not {"type", "anyOf", "$ref", "enum", "const", "allOf", "oneOf"} & schema.keys()
 
 
-def simplified(
-    schema: Schema, defined: Schema | None = None, within: frozenset[str] = frozenset()
-) -> dict[str, Any]:
+class _Recursive(Exception):
+    """A type that holds itself."""
+
+
+def simplified(schema: Schema) -> dict[str, Any]:
     """Return a schema as weak models and narrow servers read it best.
 
-    Types of their own are written out where they are used, of one that holds itself the outermost; titles are
-    left out; that a value may be null is left out too, since leaving the argument out says the same.
+    Types of their own are written out where they are used, unless one holds itself; titles are left out;
+    that a value may be null is left out too, since leaving the argument out says the same.
     """
-    defined = schema.get("$defs", {}) if defined is None else defined
+    try:
+        return _simplified(schema, schema.get("$defs", {}), frozenset())
+    except _Recursive:
+        return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _simplified(schema: Schema, defined: Schema, within: frozenset[str]) -> dict[str, Any]:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        its = {"type": "object"} if name in within else defined[name]
+        if name in within:
+            raise _Recursive
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return simplified({**its, **rest}, defined, within | {name})
+        return _simplified({**defined[name], **rest}, defined, within | {name})
     plain: dict[str, Any] = {}
     for key, value in schema.items():
         match key, value:
             case "title" | "$defs" | "discriminator", _:
                 pass
             case "properties", _:
-                plain[key] = {name: simplified(each, defined, within) for name, each in value.items()}
+                plain[key] = {name: _simplified(each, defined, within) for name, each in value.items()}
             case "items" | "additionalProperties", dict():
-                plain[key] = simplified(value, defined, within)
+                plain[key] = _simplified(value, defined, within)
             case "anyOf" | "oneOf" | "allOf" | "prefixItems", _:
-                plain[key] = [simplified(each, defined, within) for each in value]
+                plain[key] = [_simplified(each, defined, within) for each in value]
             case _:
                 plain[key] = value
     return _without_null(plain)

@@ -1,11 +1,14 @@
 """The circuit breaker as a machine of three states, by a clock that a test turns."""
 
+import re
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pixi.core.errors import ModelError
-from pixi.models.breaker import Breaker, BreakerPolicy, Breakers
+from pixi.models.breaker import Breaker, BreakerPolicy, Breakers, Permit
 
 BROKEN = ModelError("127.0.0.1:1 failed (500).")
 PATIENCE = BreakerPolicy(failures=3, pause=5.0, cap=30.0)
@@ -209,3 +212,87 @@ def test_one_breaker_for_each_server(clock: Clock) -> None:
     fail(breakers.of("a:1"), 3)
     assert breakers.of("a:1").is_open
     assert not breakers.of("a:2").is_open
+
+
+class Machine(RuleBasedStateMachine):
+    """Any number of requests that overlap in any way, and what must hold whatever they come to."""
+
+    @initialize(failures=st.integers(1, 4), cap=st.sampled_from([5.0, 17.0, 60.0]))
+    def begin(self, failures: int, cap: float) -> None:
+        self.clock = Clock(0.0)
+        self.patience = BreakerPolicy(failures=failures, pause=5.0, cap=cap)
+        self.breaker = Breaker("server:1", self.clock, self.patience)
+        self.under_way: list[tuple[Permit, ExitStack]] = []
+        self.probe: Permit | None = None
+        self.in_a_row = 0
+        self.opens_at = 0.0  # when the present pause ends
+        self.pause = 0.0  # 0: closed
+
+    @rule(seconds=st.sampled_from([0.0, 0.1, 4.9, 5.0, 12.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule()
+    def ask(self) -> None:
+        with ExitStack() as stack:
+            asking = self.let_through(stack)
+            if asking is None:
+                assert self.pause > 0
+                assert self.probe is not None or self.clock.now < self.opens_at
+                return
+            assert self.pause == 0 or (self.probe is None and self.clock.now >= self.opens_at)
+            if self.pause:
+                self.probe = asking
+            self.under_way.append((asking, stack.pop_all()))
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def is_answered(self, data: st.DataObject) -> None:
+        asking, stack = self.take(data)
+        with stack:
+            asking.answered()
+        self.in_a_row, self.pause, self.probe = 0, 0.0, None
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def fails(self, data: st.DataObject) -> None:
+        asking, stack = self.take(data)
+        with stack:
+            asking.failed(BROKEN)
+        if asking is self.probe:
+            self.open(min(self.pause * 2, self.patience.cap))
+        elif self.pause == 0:
+            self.in_a_row += 1
+            if self.in_a_row >= self.patience.failures:
+                self.open(self.patience.pause)
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def is_left(self, data: st.DataObject) -> None:
+        asking, stack = self.take(data)
+        with stack:
+            pass
+        if asking is self.probe:
+            self.probe = None
+
+    @invariant()
+    def it_is_open_when_it_must_be(self) -> None:
+        assert self.breaker.is_open == (self.pause > 0)
+        assert self.opens_at <= self.clock.now + self.patience.cap + 1e-6  # sums of floats
+
+    def let_through(self, stack: ExitStack) -> Permit | None:
+        try:
+            return stack.enter_context(self.breaker.asking())
+        except ModelError as error:
+            told = str(error)
+        assert re.match(r"server:1 has not answered for \d+ s; it is (being )?asked again ", told)
+        return None
+
+    def take(self, data: st.DataObject) -> tuple[Permit, ExitStack]:
+        return self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+
+    def open(self, pause: float) -> None:
+        self.pause, self.opens_at, self.probe = pause, self.clock.now + pause, None
+
+
+TestMachine = pytest.mark.nightly(Machine.TestCase)

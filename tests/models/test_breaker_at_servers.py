@@ -174,6 +174,14 @@ async def test_a_no_is_an_answer(no: Reply, tries: int, breakers: Breakers) -> N
         assert await said(model) == "fine"
 
 
+async def test_a_key_that_is_refused_at_vectors_is_an_answer(breakers: Breakers) -> None:
+    async with ScriptedOpenAI(error(401, "No")) as server:
+        model = OpenAIEmbeddings("v", base_url=server.base_url, retries=QUICK, breakers=breakers)
+        for _ in range(4):
+            assert "wants a key" in str(await fault(model.embed(["hi"])))
+        await model.close()
+
+
 async def test_who_is_between_two_attempts_when_it_opens_does_not_ask_a_third_time(
     breakers: Breakers,
 ) -> None:

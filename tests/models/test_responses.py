@@ -224,6 +224,7 @@ REFUSALS = [
     ),
     answer(422, {"detail": [{"loc": ["body", "tools", 1, "type"], "msg": "Input should be 'function'"}]}),
     error(400, "Tool type web_search is not supported"),
+    error(400, "Built-in tools and function calling cannot be combined."),
 ]
 
 

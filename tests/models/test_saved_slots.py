@@ -53,7 +53,7 @@ async def opened() -> LocalModel:
 
 @pytest.mark.nightly
 @with_model
-async def test_what_was_read_is_not_read_running_by_the_next_process(folder: Path) -> None:
+async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path) -> None:
     slots = SavedSlots("a store")
     model = await opened()
     try:
@@ -84,16 +84,16 @@ async def test_what_was_read_is_not_read_running_by_the_next_process(folder: Pat
 
 @pytest.mark.nightly
 @with_model
-async def test_what_is_forgotten_while_the_process_starts_running_is_not_saved(
+async def test_what_is_forgotten_while_the_process_starts_again_is_not_saved(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slots = SavedSlots("a store")
     model = await opened()
-    again = model._running
+    running = model._running
 
     async def forgotten_meanwhile() -> LlamaProcess:
         model.forget_slot()
-        return await again()
+        return await running()
 
     monkeypatch.setattr(model, "_running", forgotten_meanwhile)
     try:

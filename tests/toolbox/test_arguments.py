@@ -107,10 +107,8 @@ def test_the_schema_is_written_out_without_references_titles_and_nulls() -> None
     assert schema["additionalProperties"] is False
 
 
-def test_a_type_that_holds_itself_is_written_out_once_and_works() -> None:
-    inner = GROW.schema.parameters["properties"]["tree"]["properties"]
-    assert inner["children"]["items"] == {"type": "object"}
-    assert inner["name"] == {"type": "string"}
+def test_a_type_that_holds_itself_keeps_its_reference_and_works() -> None:
+    assert "$defs" in GROW.schema.parameters
     tree = {"name": "a", "children": [{"name": "b"}]}
     assert checked(GROW, {"tree": tree})["tree"].children[0].name == "b"
     with pytest.raises(ToolError, match=r"tree\.name"):

@@ -294,7 +294,7 @@ def _matched(sides: Sequence[Side]) -> Iterator[Side]:
 
 def _with_calls_last(pieces: Sequence[Piece], answered: set[str]) -> list[Piece]:
     calls = [piece for piece in pieces if isinstance(piece, ToolCall) and piece.id in answered]
-    others = (piece for piece in pieces if piece not in calls)
+    others = (piece for piece in pieces if not isinstance(piece, ToolCall) or piece.id not in answered)
     return [*(text_call(each) if isinstance(each, ToolCall) else each for each in others), *calls]
 
 
