@@ -106,6 +106,7 @@ def test_the_sample_is_large_enough_and_marked_as_invented() -> None:
             for field, named in (("category", "'A'"), ("difficulty", "'A'"), ("name", "'b'"))
         ),
         (json.dumps({"tricks": [{**TRICK, "videos": ["https://a.b/", "\ud800"]}]}), "videos has an address"),
+        (json.dumps({"spots": [{**SPOT, "_id": 5}]}), "spot 1 ('A'): _id must be a text."),
         (json.dumps({"spots": [{**SPOT, "_id": "a\x00b"}]}), "_id has characters that cannot be seen"),
     ],
     ids=itertools.count(),
@@ -114,6 +115,17 @@ def test_a_bad_file_is_told_by_its_entries(text: str, told: str) -> None:
     with pytest.raises(CompanionError) as error:
         read(text)
     assert told in str(error.value)
+
+
+def test_what_is_wrong_is_repeated_in_part() -> None:
+    with pytest.raises(CompanionError) as error:
+        read(json.dumps({"spots": [{"_id": "a", "name": "n" * 100_000, "type": "t" * 100_000}]}))
+    assert len(str(error.value)) < 500
+
+
+def test_what_a_file_has_beside_is_passed_over() -> None:
+    (spot,) = read(json.dumps({"spots": [{**SPOT, "createdBy": 5, "distanceKm": 7, "\ud800": 1}]})).spots
+    assert (spot.created_by, spot.distance_km) == ("", None)
 
 
 def test_what_is_described_in_a_file_has_nothing_that_cannot_be_seen() -> None:
