@@ -137,14 +137,17 @@ class Continuation(Struct, frozen=True):
     told: tuple[ClientLine, ...] = ()
 
 
-def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk]) -> Continuation:
+def reconcile(
+    told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, folded: list[ClientLine] | None = None
+) -> Continuation:
     """Find where a request goes on that names no talk.
 
     Args:
         told: the program's lines before the one to be answered.
         talks: those of the person with the persona, each way of each, latest first.
+        folded: the lines of `told` as they are compared; None: they are made here.
     """
-    theirs = _folded(told)
+    theirs = _folded(told) if folded is None else folded
     return _found_also_reworded(theirs, talks) or Continuation(told=tuple(told) if theirs else ())
 
 
@@ -353,7 +356,7 @@ class KnownTalks:
             stands = ways[0]
             if stands.whole and theirs == stands.lines:
                 break  # none of others can be nearer
-        return reconcile(told, ours)
+        return reconcile(told, ours, folded=theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
