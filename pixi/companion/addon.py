@@ -6,10 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
-
-from msgspec import ValidationError, convert
-from msgspec.structs import replace
+from typing import Any
 
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
@@ -20,13 +17,13 @@ from pixi.companion.data import (
     LONGEST_TEXT,
     CompanionData,
     CompanionError,
+    Kind,
     Spot,
     SpotDraft,
     Trick,
     in_lines,
     one_line,
     wrong_coordinates,
-    wrong_text,
 )
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
@@ -38,13 +35,12 @@ from pixi.fetching.web import Web
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Notice
 
-Entry = TypeVar("Entry", Spot, Trick)
-
 _HALF = re.compile(r"[\ud800-\udfff]")
 _MOST_FAULTS = 20
 _MOST_BYTES = 50_000_000
-_LONGEST = {"description": LONGEST_TEXT, "image_url": LONGEST_LINK, "videos": LONGEST_LINK}
-_NEEDED = ("id", "name", "category")
+_TEXTS = {"name": LONGEST_NAME, "city": LONGEST_NAME, "state": LONGEST_NAME, "country": LONGEST_NAME}
+_TEXTS |= {"category": LONGEST_NAME, "difficulty": LONGEST_NAME, "description": LONGEST_TEXT}
+_TEXTS |= {"_id": LONGEST_NAME, "imageUrl": LONGEST_LINK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,66 +87,98 @@ def read(text: str) -> SpotsAndTricks:
     if not isinstance(whole, dict) or not {"spots", "tricks"} & whole.keys():
         raise CompanionError('It must be an object with "spots" or "tricks", each a list.')
     faults: list[str] = []
-    spots = tuple(_entries(whole, "spots", Spot, faults))
-    tricks = tuple(_entries(whole, "tricks", Trick, faults))
+    spots = tuple(_spot(each) for each in _entries(whole, "spots", faults))
+    tricks = tuple(_trick(each) for each in _entries(whole, "tricks", faults))
     if faults:
         more = [f"… and {len(faults) - _MOST_FAULTS} more."] if len(faults) > _MOST_FAULTS else []
         raise CompanionError("\n".join([*faults[:_MOST_FAULTS], *more]))
     return SpotsAndTricks(spots, tricks)
 
 
-def _entries(whole: Mapping[str, Any], name: str, kind: type[Entry], faults: list[str]) -> Iterator[Entry]:
-    """Yield the entries that are right, tidied; what is wrong with the others is added to `faults`."""
+def _entries(whole: Mapping[str, Any], name: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the entries that are right; what is wrong with the others is added to `faults`."""
     entries = whole.get(name, [])
     if not isinstance(entries, list):
         faults.append(f"{name} must be a list.")
         return
     seen: set[str] = set()
     for number, entry in enumerate(entries, 1):
-        try:
-            read = _entry(entry, kind)
-            if read.id in seen:
-                raise CompanionError(f"the _id {read.id!r} stands there twice.")
-        except CompanionError as error:
-            called = one_line(str(entry.get("name", "")))[:40] if isinstance(entry, dict) else ""
-            faults.append(f"{name[:-1]} {number}{f' ({called!r})' if called else ''}: {error}")
-        else:
-            seen.add(read.id)
-            yield read
-
-
-def _entry(entry: Any, kind: type[Entry]) -> Entry:
-    """Read an entry, and tidy its texts.
-
-    Raises:
-        CompanionError: something is wrong with it.
-    """
-    try:
-        read = convert(entry, kind)
-    except (ValidationError, UnicodeEncodeError) as error:
-        kinds = f" Give one of {', '.join(KINDS)}." if str(error).endswith("`$.type`") else ""
-        raise CompanionError(f"{one_line(str(error))}.{kinds}") from None
-    faults, tidy = list[str](), dict[str, Any]()
-    for name, shown in zip(read.__struct_fields__, read.__struct_encode_fields__, strict=True):
-        value = getattr(read, name)
-        if not isinstance(value, str | tuple):
+        wrong = list(_wrong(entry, is_spot=name == "spots"))
+        if not wrong and entry["_id"] in seen:
+            wrong = [f"the _id {entry['_id']!r} stands there twice."]
+        if not wrong:
+            seen.add(entry["_id"])
+            yield entry
             continue
-        clean = in_lines if name == "description" else one_line
-        for text in (value,) if isinstance(value, str) else value:
-            longest = _LONGEST.get(name, LONGEST_NAME)
-            faults += wrong_text(shown, clean(text), longest, needed=name in _NEEDED)
-            if _HALF.search(text):
-                faults.append(f"{shown} has half a character (a lone surrogate): write it whole.")
-        tidy[name] = clean(value) if isinstance(value, str) else tuple(map(clean, value))
-    if read.id != tidy["id"]:
-        faults.append("_id has characters that cannot be seen, or blanks round it: leave them out.")
-    if isinstance(read, Spot):
-        faults += wrong_coordinates(read.latitude, read.longitude)
-        if read.rating is not None and not 0 <= read.rating <= 5:
-            faults.append(f"rating is {read.rating:g}: give 0 to 5.")
-    if faults:
-        raise CompanionError(" ".join(faults))
-    return replace(read, **tidy)
+        called = (
+            f" ({one_line(str(entry['name']))[:40]!r})" if isinstance(entry, dict) and "name" in entry else ""
+        )
+        faults += [f"{name[:-1]} {number}{called}: {each}" for each in wrong]
+
+
+def _wrong(entry: Any, *, is_spot: bool) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        yield "it must be an object."
+        return
+    for key in ("_id", "name", "type" if is_spot else "category"):
+        if not isinstance(entry.get(key), str) or not one_line(entry[key]):
+            yield f"{key} is missing: give a text."
+    for key, longest in _TEXTS.items():
+        value = entry.get(key, "")
+        if not isinstance(value, str):
+            yield f"{key} must be a text."
+        elif len(value) > longest:
+            yield f"{key} has {len(value)} characters: {longest} is the most."
+        elif _HALF.search(value):
+            yield f"{key} has half a character (a lone surrogate, \\ud800 to \\udfff): write it whole."
+    if isinstance(entry.get("_id"), str) and entry["_id"] != one_line(entry["_id"]):
+        yield "_id has characters that cannot be seen, or blanks round it: leave them out."
+    if not is_spot:
+        videos = entry.get("videos", [])
+        if not isinstance(videos, list) or not all(isinstance(each, str) for each in videos):
+            yield "videos must be a list of addresses."
+        elif any(len(each) > LONGEST_LINK or _HALF.search(each) for each in videos):
+            yield f"videos has an address that is none, or of more than {LONGEST_LINK} characters."
+        return
+    if isinstance(entry.get("type"), str) and entry["type"] not in KINDS:
+        yield f"type {one_line(entry['type'])[:40]!r} is not known: give one of {', '.join(KINDS)}."
+    numbers = [entry.get(key) for key in ("latitude", "longitude", "rating")]
+    if not all(each is None or isinstance(each, float) for each in numbers):
+        yield "latitude, longitude and rating must be numbers."
+        return
+    latitude, longitude, rating = numbers
+    yield from wrong_coordinates(latitude, longitude)
+    if rating is not None and not 0 <= rating <= 5:
+        yield f"rating is {rating:g}: give 0 to 5."
+
+
+def _spot(entry: Mapping[str, Any]) -> Spot:
+    kind: Kind = entry["type"]
+    city, state, country = (one_line(entry.get(key, "")) for key in ("city", "state", "country"))
+    return Spot(
+        entry["_id"],
+        one_line(entry["name"]),
+        kind,
+        city,
+        state,
+        country,
+        entry.get("latitude"),
+        entry.get("longitude"),
+        in_lines(entry.get("description", "")),
+        entry.get("rating"),
+        one_line(entry.get("imageUrl", "")),
+    )
+
+
+def _trick(entry: Mapping[str, Any]) -> Trick:
+    return Trick(
+        entry["_id"],
+        one_line(entry["name"]),
+        one_line(entry["category"]),
+        one_line(entry.get("difficulty", "")),
+        in_lines(entry.get("description", "")),
+        tuple(one_line(each) for each in entry.get("videos", [])),
+    )
 
 
 _ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")

@@ -92,11 +92,22 @@ class _Routes:
 
     def all(self) -> list[tuple[str, str, Handler]]:
         """Return method, path and handler of each of `ROUTES`, in their order."""
-        handlers = (
-            *(self.drafts, self.submit, self.draft, self.approve, self.reject, self.spots, self.spot),
-            *(self.tricks, self.match, self.trick, self.lists, self.make_list, self.list_of_id),
-        )
-        return [(*route[:2], handler) for route, handler in zip(ROUTES, handlers, strict=True)]
+        handlers: dict[str, Handler] = {
+            "GET /api/spots/drafts": self.drafts,
+            "POST /api/spots/draft": self.submit,
+            "GET /api/spots/drafts/{id}": self.draft,
+            "PUT /api/spots/drafts/{id}/approve": self.approve,
+            "PUT /api/spots/drafts/{id}/reject": self.reject,
+            "GET /api/spots": self.spots,
+            "GET /api/spots/{id}": self.spot,
+            "GET /api/tricks": self.tricks,
+            "POST /api/tricks/match": self.match,
+            "GET /api/tricks/{id}": self.trick,
+            "GET /api/users/{userId}/tricklists": self.lists,
+            "POST /api/users/{userId}/tricklists": self.make_list,
+            "GET /api/users/{userId}/tricklists/{id}": self.list_of_id,
+        }
+        return [(method, path, handlers[f"{method} {path}"]) for method, path, *_ in ROUTES]
 
     async def spots(self, request: web.Request) -> SpotsJson:
         asked = request.query
@@ -365,7 +376,9 @@ class CompanionBackend:
             headers["Content-Type"] = "application/json"
         url = URL(f"{self._url}{path}{f'?{urlencode(query)}' if query else ''}", encoded=True)
         cause: Exception
-        tries, arrived, status, told = _TRIES if key or method == "GET" else 1, False, 0, b""
+        tries = _TRIES if key or method == "GET" else 1
+        arrived = False
+        status, told = 0, b""
         while True:
             tries -= 1
             asking = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)

@@ -58,19 +58,22 @@ class CompanionError(PixiError):
         title: the kind of error, in a few words.
     """
 
-    status, title = 422, "Something is wrong with it"
+    status = 422
+    title = "Something is wrong with it"
 
 
 class NotFound(CompanionError):
     """Nothing has that id, or it belongs to somebody else."""
 
-    status, title = 404, "No such draft"
+    status = 404
+    title = "No such draft"
 
 
 class AlreadyDecided(CompanionError):
     """Somebody decided about the draft before, and otherwise."""
 
-    status, title = 409, "Decided before"
+    status = 409
+    title = "Decided before"
 
 
 class KeyReused(CompanionError):
@@ -82,13 +85,15 @@ class KeyReused(CompanionError):
 class Unavailable(CompanionError):
     """The service that keeps the data does not answer, or answers nonsense. Try again later."""
 
-    status, title = 503, "Not now"
+    status = 503
+    title = "Not now"
 
 
 class Uncertain(CompanionError):
     """No answer came to a write: nobody knows whether it was done."""
 
-    status, title = 504, "Nobody knows whether it was done"
+    status = 504
+    title = "Nobody knows whether it was done"
 
 
 # What a companion has. In JSON the names are those of the app's own client, see `JSON_NAMES`. Both sides read
@@ -214,8 +219,8 @@ class NewTricklist(Struct, frozen=True, rename=JSON_NAMES):
 
     def __post_init__(self) -> None:
         _tidy(self, "name", "category")
-        faults = [*wrong_text("name", self.name, LONGEST_NAME, needed=True)]
-        faults += wrong_text("category", self.category, LONGEST_NAME, needed=True)
+        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True)]
+        faults += _wrong_text("category", self.category, LONGEST_NAME, needed=True)
         if len(self.trick_ids) > MOST_TRICKS:
             faults.append(f"There are {len(self.trick_ids)} tricks: {MOST_TRICKS} is the most for one list.")
         _refuse(faults)
@@ -242,11 +247,11 @@ class NewDraft(Struct, frozen=True, rename=JSON_NAMES):
     def __post_init__(self) -> None:
         _tidy(self, "name", "city", "state", "country", "maps_url")
         force_setattr(self, "description", in_lines(self.description))
-        faults = [*wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
+        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
         for place in ("city", "state", "country"):
-            faults += wrong_text(place, getattr(self, place), LONGEST_NAME)
-        faults += wrong_text("mapsUrl", self.maps_url, LONGEST_LINK)
-        faults += wrong_text("description", self.description, LONGEST_TEXT)
+            faults += _wrong_text(place, getattr(self, place), LONGEST_NAME)
+        faults += _wrong_text("mapsUrl", self.maps_url, LONGEST_LINK)
+        faults += _wrong_text("description", self.description, LONGEST_TEXT)
         faults += wrong_coordinates(self.latitude, self.longitude)
         if not (self.maps_url or self.city or self.latitude is not None or self.longitude is not None):
             faults.append("Nobody could find it: give a maps link, coordinates, or at least the city.")
@@ -381,7 +386,7 @@ def checked_reason(why: str) -> str:
         CompanionError: it is too long.
     """
     why = in_lines(why)
-    _refuse([*wrong_text("why", why, LONGEST_TEXT)])
+    _refuse([*_wrong_text("why", why, LONGEST_TEXT)])
     return why
 
 
@@ -403,7 +408,7 @@ def check_names(names: Sequence[str]) -> None:
     if len(names) > MOST_TRICKS:
         raise CompanionError(f"There are {len(names)} names of tricks: {MOST_TRICKS} is the most at once.")
     for number, name in enumerate(names, 1):
-        _refuse([*wrong_text(f"The name of trick {number}", name, LONGEST_NAME)])
+        _refuse([*_wrong_text(f"The name of trick {number}", name, LONGEST_NAME)])
 
 
 def decided_before(draft: SpotDraft) -> AlreadyDecided:
@@ -421,8 +426,7 @@ def _tidy(value: Struct, *names: str) -> None:
         force_setattr(value, name, one_line(getattr(value, name)))
 
 
-def wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> Iterator[str]:
-    """Yield what is wrong with a text: it is too long, or empty where it is needed."""
+def _wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> Iterator[str]:
     if needed and not text:
         yield f"{name} is empty: give one."
     if len(text) > longest:

@@ -205,7 +205,8 @@ class Api:
             # Who has the answer whole can go on after a question only where they may answer it.
             answers=streams or follows or principal.may("approve"),
         )
-        channel, told = self.talks.channels.at(place.address), self.told(request, place, are_adaptive)
+        channel = self.talks.channels.at(place.address)
+        told = self.told(request, place, are_adaptive)
         if follows:
             mark = channel.feed.mark_of(reply.place)
             return json_answer(bodies.SaidAnswer(name, reply.message_id, mark), status=202)

@@ -163,7 +163,7 @@ class Completions:
             return await self._answer(
                 request,
                 asked,
-                self._said(place, reader, begin, server_of(request)),
+                self._events(place, reader, begin, server_of(request)),
                 wishes,
                 partial(self._talks.stop, place.address),
             )
@@ -294,7 +294,11 @@ class Completions:
 
         begin = partial(
             self._talks.begin,
-            *(place, asked.last, message_id, quoted, asked.files),
+            place,
+            asked.last,
+            message_id,
+            quoted,
+            asked.files,
             answers=False,
             replaces=replaces,
             keyed=keyed,
@@ -302,7 +306,7 @@ class Completions:
         )
         return place, reader, begin
 
-    async def _said(
+    async def _events(
         self, place: TalkAddress, reader: Reader, begin: Callable[[], Awaitable[TalkReply]], server: str
     ) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""

@@ -55,6 +55,10 @@ PUBLIC_PATHS = ("/page/", "/widget.js")
 class StaticFiles:
     """Serves the files of the pages from memory."""
 
+    def __init__(self) -> None:
+        self._body = cache(self._read)
+        self._document = cache(self._fill)
+
     @cached_property
     def _files(self) -> dict[str, bytes]:
         """All files by their paths in the folder."""
@@ -107,8 +111,7 @@ class StaticFiles:
         headers["Vary"] = "Accept-Encoding, Accept-Language"
         return web.Response(body=packed, content_type="text/html", charset="utf-8", headers=headers)
 
-    @cache  # noqa: B019 -- there are as many as languages and documents, for as long as the server runs
-    def _document(self, name: str, language: str, packs: bool) -> bytes:
+    def _fill(self, name: str, language: str, packs: bool) -> bytes:
         text = self._files[name].replace(b"{{root}}", self.root.encode())
         text = text.replace(b"{{language}}", language.encode())
         return gzip.compress(text, mtime=0) if packs else text
@@ -146,8 +149,7 @@ class StaticFiles:
             body=body, content_type=kind, charset="utf-8", headers={**headers, "Vary": "Accept-Encoding"}
         )
 
-    @cache  # noqa: B019 -- there are as many as files, for as long as the server runs
-    def _body(self, name: str, packs: bool) -> bytes:
+    def _read(self, name: str, packs: bool) -> bytes:
         data = self._files[name]
         if name.endswith((".js", ".css")) and not name.startswith(_OTHERS):
             data = _COMMENT.sub(lambda comment: b"\n" * comment[0].count(b"\n"), data)

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pixi.channels.http.faces.chat_completions import CompletionOptions, visible_text
+from pixi.channels.http.faces.chat_completions import CompletionOptions, text_of_turn
 from pixi.channels.http.recorded import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
 from pixi.core.events import Numbering, TurnEnded
@@ -137,6 +137,20 @@ class Continuation(Struct, frozen=True):
     told: tuple[ClientLine, ...] = ()
 
 
+def reconcile(
+    told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, folded: list[ClientLine] | None = None
+) -> Continuation:
+    """Find where a request goes on that names no talk.
+
+    Args:
+        told: the program's lines before the one to be answered.
+        talks: those of the person with the persona, each way of each, latest first.
+        folded: the lines of `told` as they are compared; None: they are made here.
+    """
+    theirs = _folded(told) if folded is None else folded
+    return _found_also_reworded(theirs, talks) or Continuation(told=tuple(told) if theirs else ())
+
+
 def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool) -> Continuation:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
@@ -147,7 +161,7 @@ def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, com
             nothing but what is new is one that goes on.
     """
     theirs, stands = _folded(told), ways[0]
-    if found := found_also_reworded(theirs, ways, named=True):
+    if found := _found_also_reworded(theirs, ways, named=True):
         return found
     # A program that dropped what is old may have no more than our last answer.
     answer = " ".join(filter(None, (_fold(line.text) for line in told)))
@@ -187,7 +201,7 @@ def _found(theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = 
     return None
 
 
-def found_also_reworded(
+def _found_also_reworded(
     theirs: list[ClientLine], ours: Sequence[KeptTalk], *, named: bool = False
 ) -> Continuation | None:
     """Find the talk as `_found` does; else as a program has it that drops its own words, see `_reworded`."""
@@ -337,11 +351,12 @@ class KnownTalks:
             return reconcile_named(told, await self._ways(kept), complete=complete)
         theirs, ours = _folded(told), list[KeptTalk]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
-            stands, *others = await self._ways(talk)
-            ours += (stands, *others)
+            ways = await self._ways(talk)
+            ours += ways
+            stands = ways[0]
             if stands.whole and theirs == stands.lines:
                 break  # none of others can be nearer
-        return found_also_reworded(theirs, ours) or Continuation(told=tuple(told) if theirs else ())
+        return reconcile(told, ours, folded=theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
@@ -410,7 +425,7 @@ class KnownTalks:
             if each.id.startswith(TOLD) and each.id != TOLD_BY_APP
         )
         words = "\n".join(words_of(message.text) for message in asked)
-        return KeptTurn(turn, words, visible_text(events, wishes) or self._rules.silence, told)
+        return KeptTurn(turn, words, text_of_turn(events, wishes) or self._rules.silence, told)
 
 
 def _visible(record: TurnRecord) -> list[dict[str, Any]]:

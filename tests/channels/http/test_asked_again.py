@@ -148,6 +148,15 @@ async def test_a_key_of_which_the_words_were_forgotten_is_free_again(how: str) -
         assert (await here.post("/api/chat", BODY, **KEY, Prefer="respond-async"))[0] == 202
 
 
+async def test_a_key_is_its_persons_alone() -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        app = await here.key("app", "chat", "chat:on-behalf")
+        people = [({}, {}), (app, {}), (app, {"userId": "app"})]
+        asked = [here.post("/api/chat", BODY | more, **KEY, **headers) for headers, more in people]
+        told = [answer["text"] for _, answer in await asyncio.gather(*asked)]
+        assert sorted(told) == ["one", "three", "two"]
+
+
 FILE = {"url": "data:text/plain,eggs"}
 V1: dict[str, Any] = {"model": "pixi", "messages": [{"role": "user", "content": "hi"}]}
 

@@ -122,15 +122,21 @@ UNREADABLE = (
     (zipped(a=bytes(1_000)), "not read]"),
     (zipped(**{"word/document.xml": bytes(5_000_000)}), "not read: it"),
 )
+UNPACKS_TO_MUCH = ((pdf(zlib.compress(line("a") * 200_000), packed=True), ""),)
 
 
-@pytest.mark.parametrize("files", [UNREADABLE, pytest.param(None, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(UNREADABLE, id="broken"),
+        pytest.param(UNPACKS_TO_MUCH, id="a page that unpacks to much", marks=pytest.mark.nightly),
+    ],
+)
 async def test_what_cannot_be_read_is_named(
-    files: tuple[tuple[bytes, str], ...] | None, monkeypatch: pytest.MonkeyPatch
+    files: tuple[tuple[bytes, str], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = dataclasses.replace(attachments._READING, unpacked_bytes=1_000_000)
     monkeypatch.setattr(attachments, "_READING", limits)
-    files = files or ((pdf(zlib.compress(line("a") * 200_000), packed=True), ""),)  # a page that unpacks
     rules = HttpRules(file_characters=1_000)
     async with served(*["[SEND: a]"] * 6, vision=True, rules=rules) as here:
         for data, told in files:

@@ -151,14 +151,16 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
     monkeypatch.setattr(streams, "BODY_SECONDS", 0.05)
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
-        reader, writer = await asyncio.open_connection(url.host, url.port)
-        try:
-            head = f"POST /api/chat HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
-            writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
-            async with within("the body is given up"):
-                assert b" 408 " in await reader.readline()
-        finally:
-            writer.close()
+        for path, form in (("/api/chat", b'"title"'), ("/v1/chat/completions", b'"error"')):
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            try:
+                head = f"POST {path} HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n"
+                writer.write(f"{head}Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{{".encode())
+                async with within(f"the body is given up: {path}"):
+                    assert b" 408 " in await reader.readline(), path
+                    assert form in await reader.read(), path
+            finally:
+                writer.close()
         assert (await here.say("hi"))["text"] == "hello"
 
 

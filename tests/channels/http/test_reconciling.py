@@ -1,7 +1,6 @@
 """Which talk a program's history goes on."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -13,16 +12,9 @@ from pixi.channels.http.reconciliation import (
     Continuation,
     KeptTalk,
     KeptTurn,
-    _folded,
-    found_also_reworded,
+    reconcile,
     reconcile_named,
 )
-
-
-def reconcile(told: Sequence[ClientLine], talks: Sequence[KeptTalk]) -> Continuation:
-    """Find the talk that a history without a name goes on with."""
-    theirs = _folded(told)
-    return found_also_reworded(theirs, talks) or Continuation(told=tuple(told) if theirs else ())
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:

@@ -106,8 +106,10 @@ class AgUiStream:
         return b"" if self._closed else self._end("error" if problem else "cancelled", None)
 
     def _events(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        grown = ((form, messages.feed(event)) for form, messages in self._messages)
-        events = [each for form, pieces in grown for piece in pieces for each in form(*piece)]
+        events: list[dict[str, Any]] = []
+        for form, messages in self._messages:
+            for piece in messages.feed(event):
+                events.extend(form(*piece))
         match event["event"]:
             case "react":
                 events.append(_custom("reaction", event, "id", "emoji", "message"))
@@ -134,8 +136,10 @@ class AgUiStream:
 
     def _end(self, finish: str, usage: Mapping[str, Any] | None) -> bytes:
         self._closed = True
-        closed = ((form, messages.close()) for form, messages in self._messages)
-        closing = [each for form, pieces in closed for piece in pieces for each in form(*piece)]
+        closing: list[Mapping[str, Any]] = []
+        for form, messages in self._messages:
+            for piece in messages.close():
+                closing.extend(form(*piece))
         outcome: dict[str, Any] = {"type": "cancelled" if finish == "cancelled" else "success"}
         if self._question:
             outcome = {"type": "interrupt", "interrupts": [self._question]}

@@ -102,9 +102,9 @@ class AiSdkStream:
         return b"" if self._closed else self._end("error" if problem else "", None)
 
     def _chunks(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
-        chunks = [
-            each for kind, messages in self._messages.items() for each in _of(kind, messages.feed(event))
-        ]
+        chunks: list[dict[str, Any]] = []
+        for kind, messages in self._messages.items():
+            chunks.extend(_of(kind, messages.feed(event)))
         match event["event"]:
             case "react":
                 chunks.append(_data("reaction", event, "emoji", "message"))
@@ -161,7 +161,9 @@ class AiSdkStream:
 
     def _end(self, finish: str, usage: Mapping[str, Any] | None) -> bytes:
         self._closed = True
-        closing = [each for kind, messages in self._messages.items() for each in _of(kind, messages.close())]
+        closing: list[dict[str, Any]] = []
+        for kind, messages in self._messages.items():
+            closing.extend(_of(kind, messages.close()))
         if finish == "error":
             closing.append({"type": "error", "errorText": self._problem or BROKEN})
         last: dict[str, Any] = {"type": "finish"}

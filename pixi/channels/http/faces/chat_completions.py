@@ -244,7 +244,7 @@ class ChatCompletionStream:
     ) -> None:
         self._head = {"id": answer_id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._speech = _Speech(wishes or CompletionOptions())
-        self._said = {"content": ""}
+        self._said: dict[str, list[str]] = {"content": []}
         self._usage = usage
         self._begun = False
         self._closed = False
@@ -260,7 +260,7 @@ class ChatCompletionStream:
             return b""
         out = self._begin()
         for field, text in self._speech.feed(event):
-            self._said[field] = self._said.get(field, "") + text
+            self._said.setdefault(field, []).append(text)
             out += self._chunk({field: text})
         return out + self._finish() if self._speech.ended else out
 
@@ -277,7 +277,8 @@ class ChatCompletionStream:
         speech = self._speech
         if not speech.ended:
             speech.problem = speech.problem or BROKEN
-        message = {"role": "assistant", **self._said}
+        said = {field: "".join(pieces) for field, pieces in self._said.items()}
+        message = {"role": "assistant", **said}
         choice = {"index": 0, "message": message, "finish_reason": speech.finish}
         answer = {**self._head, "object": "chat.completion", "choices": [choice]}
         return {**answer, "usage": usage_of(speech.usage)}, speech.problem
@@ -301,7 +302,7 @@ class ChatCompletionStream:
         return frame({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
-def visible_text(events: Iterable[Mapping[str, Any]], wishes: CompletionOptions) -> str:
+def text_of_turn(events: Iterable[Mapping[str, Any]], wishes: CompletionOptions) -> str:
     """Return what a program that takes text alone is shown of a turn."""
     speech = _Speech(wishes)
     return "".join(text for event in events for name, text in speech.feed(event) if name == "content")
