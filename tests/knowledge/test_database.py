@@ -634,8 +634,14 @@ async def test_many_tiny_files_can_be_searched_while_they_are_read(
 
 async def test_names_in_every_script_and_of_every_kind(folder: Path, opened: Opening) -> None:
     names = [
-        *("煎饼.md", "پنکیک‌ها.md", "กล้วย.md", "🥞.md", "a b'c\"d;--.md", "e\u0301.md", "-rf.md"),
-        *("%s{0}.md",),
+        "煎饼.md",
+        "پنکیک‌ها.md",
+        "กล้วย.md",
+        "🥞.md",
+        "a b'c\"d;--.md",
+        "e\u0301.md",
+        "-rf.md",
+        "%s{0}.md",
     ]
     for number, name in enumerate(names):
         put(folder, name, f"buttermilk number{number}")

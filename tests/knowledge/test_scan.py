@@ -89,9 +89,8 @@ class TestLinks:
         (inside / "etc").symlink_to("/etc")
         paths, walk = walked(inside)
         assert paths == ["b.md"]
-        assert sorted(fault.path for fault in walk.faults) == [
-            *("etc", "file.md", "folder", "relative.md", "up"),
-        ]
+        paths = sorted(fault.path for fault in walk.faults)
+        assert paths == ["etc", "file.md", "folder", "relative.md", "up"]
         assert all("leads out" in fault.reason for fault in walk.faults)
 
     def test_a_folder_beside_with_a_longer_name_is_outside(self, tmp_path: Path) -> None:

@@ -92,17 +92,16 @@ async def test_who_gives_up_waiting_closes_the_connection() -> None:
 
 
 WORDS = [
-    *(
-        "The bridge",
-        "has 3 arches.",
-        "It was",
-        "not",
-        "built in 1650.",
-        "桥有三个拱。",
-        "这座桥",
-        "پل ساخته شد.",
-    ),
-    *("\n\n", "\n"),
+    "The bridge",
+    "has 3 arches.",
+    "It was",
+    "not",
+    "built in 1650.",
+    "桥有三个拱。",
+    "这座桥",
+    "پل ساخته شد.",
+    "\n\n",
+    "\n",
 ]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 ENTRIES = st.lists(
