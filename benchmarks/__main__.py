@@ -13,9 +13,31 @@ from benchmarks.report import Figure, document, in_words, progress
 from pixi.core.errors import PixiError
 
 NAMES = (
-    *("parser", "client", "latency", "capacity", "tokens", "long_talk", "returning", "start", "discord"),
-    *("hops", "house", "crowd", "store", "parts", "search_speed", "sureness", "retrieval"),
-    *("retrieval_tokens", "mcp", "web", "web_search", "serve", "serves", "beside", "paint"),
+    "parser",
+    "client",
+    "latency",
+    "capacity",
+    "tokens",
+    "long_talk",
+    "returning",
+    "start",
+    "discord",
+    "hops",
+    "house",
+    "crowd",
+    "store",
+    "parts",
+    "search_speed",
+    "sureness",
+    "retrieval",
+    "retrieval_tokens",
+    "mcp",
+    "web",
+    "web_search",
+    "serve",
+    "serves",
+    "beside",
+    "paint",
 )
 LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""

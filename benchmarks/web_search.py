@@ -36,9 +36,18 @@ SEARCHING = 0.3
 
 QUESTIONS = tuple(
     f"What is new about {thing}?"
-    for thing in (
-        *("pancakes", "creepers", "ferries", "teas", "maps", "cranes", "glazes", "moths", "tides", "ink"),
-    )
+    for thing in [
+        "pancakes",
+        "creepers",
+        "ferries",
+        "teas",
+        "maps",
+        "cranes",
+        "glazes",
+        "moths",
+        "tides",
+        "ink",
+    ]
 )
 _CHARACTERS_PER_TOKEN = 4
 _SNIPPET = "What people wrote of it lately, in some sentences that say a little of everything. " * 3

@@ -356,6 +356,8 @@ class _Answers:
     def _add(self, piece: Piece) -> Documents | None:
         if piece.last and not self._pieces:  # all of it at once, as nearly always
             return Documents(piece.documents, piece.note)
+        if piece.note and not piece.last:  # a note belongs to all of it, and would weigh nothing here
+            raise _Nonsense
         self._pieces.append(piece)
         self._weight += OVERHEAD + sum(map(weight, piece.documents))  # a piece of nothing counts, too
         self._records += len(piece.documents) - bool(piece.documents and piece.joins)

@@ -151,7 +151,7 @@ class DirectoryDatabase:
     def state(self) -> ReadingProgress:
         """Return how far reading is."""
         scan, kept = self._sync.scan, self._store.snapshot
-        if self._store.writes:
+        if self._store.writes and scan.walked:
             return ReadingProgress(scan.done, scan.total, self._sync.at_rest)
         return ReadingProgress(*kept.reading, self._sync.at_rest and kept.finished)
 

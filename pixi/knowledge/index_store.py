@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -46,10 +47,11 @@ _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 
 
 def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
-    """Return the folder, made if it is missing: `cache`, or one among the user's caches.
+    """Return the folder, made if it is missing: `cache`, or the user's own, or where that cannot be written a
+    temporary one.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: none of them can be written.
     """
     if cache is not None:
         if reason := _unwritable(cache):
@@ -62,10 +64,19 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     place = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
     own = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')[:40] or 'database'}-{place}"
     wanted = platformdirs.user_cache_path("pixi-persona") / "databases" / own
-    if reason := _unwritable(wanted):
-        raise _unusable(wanted, reason)
-    _sign(wanted, folder)
-    return wanted
+    reason = _unwritable(wanted)
+    if not reason:
+        _sign(wanted, folder)
+        return wanted
+    user = f"-{os.getuid()}" if sys.platform != "win32" else ""
+    temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
+    if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
+        _sign(temporary / own, folder)
+        return temporary / own
+    raise ConfigError(
+        f"{display_path(wanted)}: the index cannot be kept here ({reason}), nor in "
+        f"{display_path(temporary)}; free some space, or mend the permissions."
+    )
 
 
 def _sign(cache: Path, folder: Path) -> None:
@@ -104,6 +115,14 @@ def _unwritable(folder: Path) -> str:
     except OSError as error:
         return error.strerror or type(error).__name__
     return ""
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return True if nobody else could have laid it there: everybody may write into a temporary folder."""
+    if sys.platform == "win32":
+        return True  # there each person has one
+    status = folder.lstat()
+    return status.st_uid == os.getuid() and not folder.is_symlink() and not status.st_mode & 0o022
 
 
 class WriterLock:
@@ -233,7 +252,8 @@ class IndexStore:
             self._catalogue = None
         try:
             with self._disk():
-                self._lock.take()  # held by now, unless its own file is what is harmed
+                if not self._lock.take():
+                    return  # another process writes by now, and sees to it
                 discard(self.path)
                 self._open_to_write()
         except CatalogueDamaged as error:

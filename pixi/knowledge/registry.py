@@ -2,12 +2,12 @@
 
 import os
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from pixi.core.errors import ConfigError
@@ -91,6 +91,10 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "databases"
 
 
+class _Sources(Struct):
+    files: list[str]
+
+
 def sources_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files that a database names, each once, with its path as written from the project's folder.
 
@@ -106,14 +110,15 @@ def sources_of(folder: Path) -> Iterator[tuple[str, Path]]:
         )
     project = folder.parent.parent
     try:
-        patterns = tomllib.loads(path.read_text(encoding="utf-8"))["files"]
-        named = dict.fromkeys(path for pattern in patterns for path in sorted(project.glob(pattern)))
-    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
+        patterns = msgspec.toml.decode(path.read_bytes(), type=_Sources).files
+        named = dict.fromkeys(each for pattern in patterns for each in sorted(project.glob(pattern)))
+    except (OSError, ValueError, NotImplementedError) as error:
         raise ConfigError(f"{SOURCES_FILE} cannot be read: {display_line(str(error))}") from error
-    for path in named:
-        inside = Path(os.path.realpath(path)).is_relative_to(project)
-        if inside and path.is_file() and not path.name.startswith("."):
-            yield path.relative_to(project).as_posix(), path
+    for source in named:
+        within = source.relative_to(project)
+        inside = Path(os.path.realpath(source)).is_relative_to(project)
+        if inside and source.is_file() and not any(part.startswith(".") for part in within.parts):
+            yield within.as_posix(), source
 
 
 _LONGEST_TOOL = 40

@@ -87,30 +87,31 @@ class Walk(Struct):
         waiting = [(folder, within)]
         while waiting:
             folder, within = waiting.pop()
+            below: list[tuple[str, str]] = []
             try:
                 with os.scandir(folder) as inside:
                     entries = sorted(inside, key=lambda entry: entry.name)
+                for entry in entries:
+                    if _hidden(entry.name) or (not within and entry.name == SOURCES_FILE):
+                        continue
+                    path = f"{within}/{entry.name}" if within else entry.name
+                    if not _speakable(path):
+                        self._fault(path, "its name is not Unicode; give it another.")
+                    elif entry.is_symlink():
+                        self._links.append((os.path.realpath(entry.path), path))
+                    elif entry.is_dir(follow_symlinks=False):
+                        # A junction of Windows is a folder to Python, and may lead anywhere.
+                        if self._enters(
+                            os.path.realpath(entry.path) if os.name == "nt" else entry.path, path
+                        ):
+                            below.append((entry.path, path))
+                    elif not _described(path):
+                        with suppress(OSError):  # it went away just now
+                            if seen := self._document(path, entry.stat(follow_symlinks=False)):
+                                yield seen
             except OSError as error:
                 self.unseen.append(within)
                 self._fault(within, f"this folder cannot be read ({error.strerror}); mend its permissions.")
-                continue
-            below: list[tuple[str, str]] = []
-            for entry in entries:
-                if _hidden(entry.name) or (not within and entry.name == SOURCES_FILE):
-                    continue
-                path = f"{within}/{entry.name}" if within else entry.name
-                if not _speakable(path):
-                    self._fault(path, "its name is not Unicode; give it another.")
-                elif entry.is_symlink():
-                    self._links.append((os.path.realpath(entry.path), path))
-                elif entry.is_dir(follow_symlinks=False):
-                    # A junction of Windows is a folder to Python, and may lead anywhere.
-                    if self._enters(os.path.realpath(entry.path) if os.name == "nt" else entry.path, path):
-                        below.append((entry.path, path))
-                elif not _described(path):
-                    with suppress(OSError):  # it went away just now
-                        if seen := self._document(path, entry.stat(follow_symlinks=False)):
-                            yield seen
             waiting += reversed(below)
 
     def _enters(self, real: str, path: str) -> bool:
@@ -203,6 +204,7 @@ class Scan(Struct):
         faults: what the walk came upon.
         unknown: how many files of each unknown suffix were passed over.
         seconds: that the walk took.
+        walked: a walk over all of the folder has ended.
         held: files that could not be opened now, and are tried again.
     """
 
@@ -216,6 +218,7 @@ class Scan(Struct):
     faults: tuple[Fault, ...] = ()
     unknown: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    walked: bool = False
     held: int = 0
     _places: dict[str, Path] = field(default_factory=dict)
     _batch: list[Read] = field(default_factory=list)
@@ -280,7 +283,7 @@ class Scan(Struct):
         walk = Walk(self.root)
         gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
-        self.seconds = time.monotonic() - started
+        self.seconds, self.walked = time.monotonic() - started, True
         return gone
 
     async def _read(self, files: Sequence[tuple[ScannedFile, bytes]]) -> None:

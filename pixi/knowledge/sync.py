@@ -269,10 +269,9 @@ class Sync:
         return True
 
     async def _read_new(self, only: Sequence[str] | None) -> None:
-        walked = self.scan.seconds > 0  # by this process, which may have looked on until now
         telling = asyncio.create_task(self._tell())
         try:
-            await self.scan.run(only if walked and not self.trouble else None)
+            await self.scan.run(only if self.scan.walked and not self.trouble else None)
         finally:
             telling.cancel()
 

@@ -326,6 +326,7 @@ time.sleep(60)
         "say(b'\\x91\\x91\\xa5ready')",
         "[say(b'\\x91\\x96\\xa5piece\\x00\\x91\\x83\\xa3key\\xa0\\xa5title\\xdb\\x00\\x0f\\x00\\x00'"
         " + b'x' * 0xf0000 + b'\\xa8sections\\x90\\x00\\xc2\\xa0') for _ in range(1000)]",  # without an end
+        "say(b'\\x91\\x96\\xa5piece\\x00\\x90\\x00\\xc2\\xa1x')",  # a note before all has come
         # pieces of nothing
         "[say(b'\\xdc\\x10\\x00' + b'\\x96\\xa5piece\\x00\\x90\\x01\\xc2\\xa0' * 4096) for _ in range(100)]",
     ],

@@ -14,9 +14,18 @@ import sys
 from importlib import import_module
 
 _IMPORTED = (
-    *("aiohttp", "discord", "discord.app_commands", "pixi.addons.loading", "pixi.app"),
-    *("pixi.app.service", "pixi.channels.discord.bot", "pixi.cli.discord", "pixi.engine.engine"),
-    *("pixi.models.server_model", "pixi.store.sqlite", "uvloop"),
+    "aiohttp",
+    "discord",
+    "discord.app_commands",
+    "pixi.addons.loading",
+    "pixi.app",
+    "pixi.app.service",
+    "pixi.channels.discord.bot",
+    "pixi.cli.discord",
+    "pixi.engine.engine",
+    "pixi.models.server_model",
+    "pixi.store.sqlite",
+    "uvloop",
 )
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import platformdirs
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge.index_store import WriterLock, cache_folder
+from pixi.knowledge.index_store import IndexStore, WriterLock, cache_folder, identity
 
 
 @pytest.fixture
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / "users" / name)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     return tmp_path / "users"
 
 
@@ -39,8 +42,15 @@ def test_only_its_owner_may_read_it(users: Path, tmp_path: Path) -> None:
         assert cache_folder(tmp_path / "f", "f", None).stat().st_mode & 0o077 == 0
 
 
-def test_where_the_users_cannot_be_written_the_operator_is_told(users: Path, tmp_path: Path) -> None:
+def test_where_the_users_cannot_be_written_a_temporary_one_is_taken(users: Path, tmp_path: Path) -> None:
     users.write_text("a file stands in its place")
+    assert cache_folder(tmp_path / "f", "f", None).is_relative_to(tmp_path / "temporary")
+
+
+def test_where_nothing_can_be_written_the_operator_is_told(users: Path, tmp_path: Path) -> None:
+    users.write_text("a file stands in its place")
+    (tmp_path / "temporary").rmdir()
+    (tmp_path / "temporary").write_text("and here")
     with pytest.raises(ConfigError, match="index cannot be kept"):
         cache_folder(tmp_path / "f", "f", None)
 
@@ -81,6 +91,29 @@ def test_that_of_a_folder_long_gone_is_cleared_away_with_the_next_new_one(
     assert not gone.exists()
     assert all(each.exists() for each in (in_use, lately, there, strange))
     lock.give_back()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there each person has a temporary folder")
+def test_a_temporary_folder_of_somebody_elses_is_not_used(users: Path, tmp_path: Path) -> None:
+    users.write_text("a file stands in its place")
+    trap = tmp_path / "temporary" / f"pixi-persona-{os.getuid()}"
+    (tmp_path / "elsewhere").mkdir()
+    trap.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError):
+        cache_folder(tmp_path / "f", "f", None)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_another_process_writes_is_not_begun_anew(tmp_path: Path) -> None:
+    other, late = IndexStore(tmp_path), IndexStore(tmp_path)
+    other.open()
+    kept = identity(other.path)
+    late.begin_anew()
+    assert (late.writes, identity(other.path)) == (False, kept)
+    late.close()
+    other.close()
+    for index in other.outlived():
+        index.close()
 
 
 def test_one_holds_the_lock(tmp_path: Path) -> None:

@@ -89,16 +89,18 @@ def in_the_index(cache: Path) -> list[int]:
 
 KILLED = {
     "between the index and the catalogue, in the middle": 'kill_before(Catalogue, "mark_told", 2)',
+    "before the index is told": 'kill_before(Index, "change", 0)',
+}
+KILLED_AT_NIGHT = {
     "between the index and the catalogue": 'kill_before(Catalogue, "mark_told", 0)',
     "before anything is written": 'kill_before(Catalogue, "record", 0)',
-    "before the index is told": 'kill_before(Index, "change", 0)',
     "in the middle of several batches": 'kill_before(Index, "change", 2)',
     "at the end": 'kill_before(Catalogue, "tell", 1)',
 }
 
 
 @pytest.mark.parametrize(
-    "point", [pytest.param(point, marks=[pytest.mark.nightly] * (at > 0)) for at, point in enumerate(KILLED)]
+    "point", [*KILLED, *(pytest.param(point, marks=pytest.mark.nightly) for point in KILLED_AT_NIGHT)]
 )
 async def test_killed_anywhere_it_comes_to_agreement(folder: Path, tmp_path: Path, point: str) -> None:
     for number in range(30):
@@ -106,7 +108,7 @@ async def test_killed_anywhere_it_comes_to_agreement(folder: Path, tmp_path: Pat
     put(folder, "twin.md", "# Note 1\n\nbuttermilk 1")
     body = f"""
     scan._ENTRIES, scan._CHUNK = 5, 8
-    {KILLED[point]}
+    {(KILLED | KILLED_AT_NIGHT)[point]}
     database = await DirectoryDatabase.open(folder, cache=cache)
     await database.ready()
     await database.close()

@@ -1,6 +1,9 @@
 """What a walk over a folder finds: every document once, and nothing that lies elsewhere."""
 
+import errno
 import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -86,9 +89,8 @@ class TestLinks:
         (inside / "etc").symlink_to("/etc")
         paths, walk = walked(inside)
         assert paths == ["b.md"]
-        assert sorted(fault.path for fault in walk.faults) == [
-            *("etc", "file.md", "folder", "relative.md", "up"),
-        ]
+        paths = sorted(fault.path for fault in walk.faults)
+        assert paths == ["etc", "file.md", "folder", "relative.md", "up"]
         assert all("leads out" in fault.reason for fault in walk.faults)
 
     def test_a_folder_beside_with_a_longer_name_is_outside(self, tmp_path: Path) -> None:
@@ -185,6 +187,28 @@ def test_a_folder_that_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     assert walk.faults[0].path == "a"
 
 
+def test_an_entry_that_cannot_be_looked_at_is_a_fault_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unreadable:
+        name = "b.md"
+
+        def is_symlink(self) -> bool:
+            raise OSError(errno.EIO, "Input/output error")
+
+    scandir = os.scandir
+
+    def failing(path: str | Path) -> AbstractContextManager[Iterable[Unreadable | os.DirEntry[str]]]:
+        return nullcontext([Unreadable()]) if Path(path).name == "a" else scandir(path)
+
+    put(tmp_path, "a/b.md", "c.md")
+    monkeypatch.setattr(os, "scandir", failing)
+    walk = Walk(tmp_path)
+    assert [seen.path for seen in walk.files()] == ["c.md"]
+    assert walk.unseen == ["a"]
+    assert "Input/output error" in walk.faults[0].reason
+
+
 def test_a_missing_folder_is_no_empty_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nothing"):
         walked(tmp_path / "nothing")
@@ -239,6 +263,7 @@ class TestSources:
             "docs/a.md",
             "docs/deep/b.md",
             "docs/.c.md",
+            "docs/.drafts/e.md",
             "docs/d.png",
             ".env.md",
             "secret/k.md",
@@ -279,7 +304,9 @@ class TestSources:
         assert paths == ["own.md"]
         assert "Pixi's own databases alone" in walk.faults[0].reason
 
-    @pytest.mark.parametrize("text", ["files = 3", "files = [1]", "files = [", "", 'files = ["/etc/*"]'])
+    @pytest.mark.parametrize(
+        "text", ["files = 3", 'files = "README.md"', "files = [1]", "files = [", "", 'files = ["/etc/*"]']
+    )
     def test_one_not_well_made_is_a_fault(self, tmp_path: Path, text: str) -> None:
         (tmp_path / "databases" / "manual" / "_sources.toml").write_text(text)
         paths, walk = walked(tmp_path / "databases" / "manual")

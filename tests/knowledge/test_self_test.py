@@ -7,8 +7,16 @@ import pytest
 from pixi.knowledge.self_test import FEWEST, Cloze, clozes, is_good, script_of
 
 TOPICS = [
-    *("harbour", "violin", "glacier", "orchid", "pancake", "comet", "kettle", "tunnel", "falcon"),
-    *("marble",),
+    "harbour",
+    "violin",
+    "glacier",
+    "orchid",
+    "pancake",
+    "comet",
+    "kettle",
+    "tunnel",
+    "falcon",
+    "marble",
 ]
 
 

@@ -24,22 +24,28 @@ from tests.servers.scripted_openai import error
 from tests.waiting import LIMIT, until, within
 
 TOPICS = [
-    *("harbour", "violin", "glacier", "orchid", "pancake", "comet", "kettle", "tunnel", "falcon"),
-    *("marble",),
+    "harbour",
+    "violin",
+    "glacier",
+    "orchid",
+    "pancake",
+    "comet",
+    "kettle",
+    "tunnel",
+    "falcon",
+    "marble",
 ]
 HAN = [
-    *(
-        "港口船只",
-        "小提琴曲",
-        "冰川融化",
-        "兰花盛开",
-        "煎饼糖浆",
-        "彗星轨道",
-        "水壶烧水",
-        "隧道施工",
-        "猎鹰飞翔",
-        "大理石雕",
-    ),
+    "港口船只",
+    "小提琴曲",
+    "冰川融化",
+    "兰花盛开",
+    "煎饼糖浆",
+    "彗星轨道",
+    "水壶烧水",
+    "隧道施工",
+    "猎鹰飞翔",
+    "大理石雕",
 ]
 CONCEPTS = {"dock": "harbour", "fiddle": "violin", "flapjack": "pancake"}
 

@@ -136,6 +136,7 @@ class Answers:
         self._path = path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._closed = False
 
     def get(self, key: str, entries: Sequence[Entry]) -> Answer | None:
         """Return the answer that was kept, if there is one and its places are in these entries."""
@@ -152,15 +153,16 @@ class Answers:
         self._do(lambda db: _keep(db, key, body))
 
     def close(self) -> None:
-        """Close the file. Calling it twice does no harm; it is opened again when it is needed."""
+        """Close the file for good: nothing is kept or found any longer. Calling it twice does no harm."""
         with self._lock:
+            self._closed = True
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def _do(self, operation: Callable[[sqlite3.Connection], str | None]) -> str | None:
         with self._lock:
-            for attempt in (1, 2):
+            for attempt in () if self._closed else (1, 2):
                 try:
                     with self._open() as connection:
                         return operation(connection)

@@ -331,7 +331,12 @@ async def test_of_whom_no_language_is_known_the_server_s_is_spoken(room: Room) -
 
 
 EVIL = (
-    *("```\n@everyone\n```", "`" * 3_000, "\u202e\x1b[2Jtxt.exe", "x" * 50_000, "🥞" * 5_000, "a\n" * 5_000),
+    "```\n@everyone\n```",
+    "`" * 3_000,
+    "\u202e\x1b[2Jtxt.exe",
+    "x" * 50_000,
+    "🥞" * 5_000,
+    "a\n" * 5_000,
     "",
 )
 

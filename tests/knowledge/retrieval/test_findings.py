@@ -49,8 +49,17 @@ def test_a_row_that_is_damaged_is_no_answer(tmp_path: Path, body: str) -> None:
     with sqlite3.connect(tmp_path / "answers.db") as connection:
         connection.execute("UPDATE answers SET body = ?", (body,))
     connection.close()
+    cache = Answers(tmp_path / "answers.db")
     assert cache.get("key", ENTRIES) is None
     cache.close()
+
+
+def test_what_comes_after_the_end_is_not_kept(tmp_path: Path) -> None:
+    cache = Answers(tmp_path / "answers.db")
+    cache.close()
+    cache.put("key", ANSWER)
+    assert cache.get("key", ENTRIES) is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_any_threads_may_use_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,24 +4,27 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.documents.files import Section
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.models.deadlines import Deadlines
+from pixi.knowledge.retrieval.reader import NEAREST
 from pixi.models.faults import Retries
 from pixi.models.server_model import ServerModel
 from pixi.testing import ScriptedModel
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry, reply, texts
 from tests.servers.scripted_openai import (
+    Close,
     Hang,
     Reply,
     ScriptedOpenAI,
     Seen,
     error,
     finish,
+    page,
     stream,
 )
 from tests.waiting import LIMIT, within
@@ -31,12 +34,11 @@ BUILT = "It was built by Shah Abbas II around 1650, on the foundations of an old
 
 
 @asynccontextmanager
-async def helper(server: ScriptedOpenAI, deadlines: Deadlines | None = None) -> AsyncIterator[RetrievalAgent]:
+async def helper(server: ScriptedOpenAI) -> AsyncIterator[RetrievalAgent]:
     model = ServerModel(
         "helper-8b",
         base_url=server.base_url,
         traits=LARGE,
-        deadlines=deadlines or Deadlines(),
         retries=Retries(base=0.001),
     )
     agent = RetrievalAgent(model, seconds=LIMIT)
@@ -63,6 +65,21 @@ async def test_a_schema_goes_along_and_a_server_without_is_asked_in_words() -> N
     assert "[1] The Khaju Bridge stands in Isfahan." in asked[0]["messages"][1]["content"]
 
 
+FAILING = {
+    "a refused key": error(401, "no"),
+    "a web page": page(),
+    "a reply that is cut off": stream(reply(2)[:30], Close()),
+}
+
+
+@pytest.mark.parametrize("answer", FAILING.values(), ids=FAILING)
+async def test_a_server_that_fails_leaves_the_best_passages(answer: Reply) -> None:
+    async with ScriptedOpenAI(answer) as server, helper(server) as agent:
+        findings = await agent.query(WHO, [BRIDGE_ENTRY, TEA_ENTRY])
+    assert BUILT in findings.relevant[0].text
+    assert findings.note == NEAREST
+
+
 async def test_who_gives_up_waiting_closes_the_connection() -> None:
     async with ScriptedOpenAI(stream('{"ans', Hang())) as server, helper(server) as agent:
         task = asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY]))
@@ -75,17 +92,16 @@ async def test_who_gives_up_waiting_closes_the_connection() -> None:
 
 
 WORDS = [
-    *(
-        "The bridge",
-        "has 3 arches.",
-        "It was",
-        "not",
-        "built in 1650.",
-        "桥有三个拱。",
-        "这座桥",
-        "پل ساخته شد.",
-    ),
-    *("\n\n", "\n"),
+    "The bridge",
+    "has 3 arches.",
+    "It was",
+    "not",
+    "built in 1650.",
+    "桥有三个拱。",
+    "这座桥",
+    "پل ساخته شد.",
+    "\n\n",
+    "\n",
 ]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 ENTRIES = st.lists(
