@@ -17,7 +17,6 @@ from pixi.store.sqlite import schema
 from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite.store import SqliteConnection, SqliteStore
 from pixi.store.statements import http, inbox, journal, memories
-from pixi.store.statements.rows import pack_line
 from pixi.store.tables import Tables
 from tests.begun import begun_in
 from tests.store.test_tables import BOOKS
