@@ -267,7 +267,8 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
             except LintError as fault:
                 faults.append(fault)
             else:
-                written |= {} if value is None else {key: value}
+                if value is not None:
+                    written[key] = value
     return FrontMatter(written, {key: entry.line for key, entry in entries.items()}), faults
 
 
@@ -332,10 +333,10 @@ def _words(entry: FrontMatterEntry) -> tuple[str, ...] | None:
 def _commands(entry: FrontMatterEntry) -> tuple[str, ...] | None:
     """Return a list of names as commands have them."""
     words = _words(entry)
-    for word in words or ():
-        if not _COMMAND.fullmatch(word):
-            text = f"`{entry.key}` holds names such as `send`, not `{display_line(word, 40)}`."
-            raise LintError(entry.line, text)
+    wrong = [f"`{display_line(word, 40)}`" for word in words or () if not _COMMAND.fullmatch(word)]
+    if wrong:
+        text = f"`{entry.key}` holds names such as `send`, not {display_line(', '.join(wrong), 150)}."
+        raise LintError(entry.line, text)
     return words
 
 

@@ -1,8 +1,12 @@
 """The store: recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from pixi.core.message import Message
 from pixi.store.database import Connection, Within
@@ -61,18 +65,32 @@ def _writes(work: Operation[P, T], *, of_first: bool = False, sweeps: bool = Fal
 def _method(
     work: Operation[P, T], *, of_first: bool, within: Within, writes: bool, sweeps: bool = False
 ) -> Method[P, T]:
+    takes = signature(work)
+
     @wraps(work)
     async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
-        touched = (str(args[0]),) if of_first else within
-        asked = store._writer.ask(lambda db: work(db, *args, **named), writes=writes, within=touched)
+        given = takes.bind(None, *args, **named)
+        values = [_as_now(each) for each in given.args[1:]]
+        more: dict[str, Any] = {name: _as_now(each) for name, each in given.kwargs.items()}
+        touched = (str(values[0]),) if of_first else within
+        asked = store._writer.ask(lambda db: work(db, *values, **more), writes=writes, within=touched)
         return await (store._swept(asked) if sweeps else asked)
 
     return method
 
 
+def _as_now(value: Any) -> Any:
+    """Return a list or the like as a tuple: the caller may go on adding to it before the thread reads it."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return (
+        tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | tuple) else value
+    )
+
+
 def _records(
     together: Callable[[Connection, list[Any]], Sequence[T]],
-    kind: Callable[P, object],
+    kind: Callable[P, Struct],
     order: int,
     *,
     sweeps: bool = False,
@@ -83,11 +101,11 @@ def _records(
     """
 
     def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
-        row = Row(together, kind(*args, **named), order)
-        asked = store._writer.ask(row, within=(cast(str | int, args[0]),))
+        given = {name: _as_now(each) for name, each in named.items()}
+        value = cast(Callable[..., Struct], kind)(*map(_as_now, args), **given)
+        asked = store._writer.ask(Row(together, value, order), within=(astuple(value)[0],))
         return store._swept(asked) if sweeps else asked
 
-    method.__doc__ = kind.__doc__
     return method
 
 
@@ -169,7 +187,20 @@ class Store:
     owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
 
     begin_turn = _records(journal.begin_turns, Beginning, 1)
+    """Record that a turn answers these messages, which wait no longer; return the turn's id.
+
+    Messages that are not waiting are left out: they never came, or a turn has them already.
+
+    `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
+    conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
+    the caller holds of it is to be read again.
+    """
+
     plan = _records(record, Plan, 2)
+    """Record commands that closed, before they are performed or wait. A number is recorded once.
+
+    They are forgotten when the turn ends. `StoreOutdated` as `intend`.
+    """
 
     def command_ended(
         self,
@@ -195,6 +226,12 @@ class Store:
         return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark, lease), within=(turn,))
 
     intend = _records(record, Intent, 2)
+    """Record an act before it is performed. A key (turn, sequence) is recorded once.
+
+    `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
+    `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
+    conversation by now, or owned it meanwhile.
+    """
 
     def settle(
         self,
@@ -214,6 +251,20 @@ class Store:
         return self._writer.ask(Row(record, settlement, 2), later=later, within=(turn,))
 
     end_turn = _records(journal.end_turns, Ending, 3, sweeps=True)
+    """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
+
+    False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
+    store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is entered
+    all the same.
+    `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept beside
+    the lines.
+
+    Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
+    waiting, in their old places. It does not, and answers False, where an act of the turn may have been seen.
+    `again` are ids of messages that its lines hold and that it left unanswered: they come due again, in their
+    old places, if they had not before.
+    """
+
     begin_fold = _writes(windows.begin_fold)
     end_fold = _writes(windows.end_fold)
 

@@ -61,7 +61,7 @@ class _Call(Struct, frozen=True):
 class _Failed(Struct, frozen=True):
     """What came of a call that could not be carried out."""
 
-    error: PixiError
+    error: PixiError | TypeError
 
 
 class Writer:
@@ -235,7 +235,9 @@ def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
     Should one fail, all are undone and carried out again one by one, so that only the faulty one fails.
     """
     # ValueError: a text that is no Unicode, a row that is damaged. OverflowError: a number too large.
-    expected: tuple[type[Exception], ...] = (*connection.errors, StoreError, ValueError, OverflowError)
+    # TypeError: the caller gave something else than the call takes, which is the caller's fault alone.
+    ours = (StoreError, TypeError)
+    expected: tuple[type[Exception], ...] = (*connection.errors, *ours, ValueError, OverflowError)
     try:
         if batch[0].alone:
             return [call.operation(connection) for call in batch]
@@ -243,7 +245,7 @@ def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
         within = [call.within for call in batch]
         return connection.transact(lambda: _results(connection, batch), writes=writes, within=within)
     except expected as error:
-        failed = _Failed(error if isinstance(error, StoreError) else connection.complaint(error))
+        failed = _Failed(error if isinstance(error, ours) else connection.complaint(error))
         # Waiting for a lock or a server as often as there are calls would take minutes.
         if len(batch) == 1 or connection.stops_all(error):
             return [failed] * len(batch)

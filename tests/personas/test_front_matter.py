@@ -127,6 +127,7 @@ FAULTS = [
     ("silence: maybe", 1, "`silence` is `yes` or `no`, not `maybe`."),
     ("language: English, please", 1, "a language tag such as `en`"),
     ("commands: [send, '[REACT: x]']", 1, "`commands` holds names such as `send`, not `[REACT: x]`."),
+    ("commands: [1, send, 2]", 1, "`commands` holds names such as `send`, not `1`, `2`."),
     ("name: [a, b]", 1, "`name` is one text, not a list."),
     ("name: " + "x" * 101, 1, "`name` has 101 characters: 100 is the most."),
     ("name: a\nlikes: {a: b}", 2, "`likes` is a text or a list"),

@@ -97,22 +97,29 @@ async def reopened(path: Path) -> tuple[SqliteStore, list[str]]:
     return store, told
 
 
-async def test_no_row_is_lost_that_can_be_read(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "row", "harm"),
+    [
+        ("messages", rb"words (\d+) x", [2, 5, 6, -1]),
+        ("messages", rb"words (\d+) x", [0, 3, 4, 5, 7, -3, -2]),
+        ("effects", rb"y{200}donep(\d+)", [2, 4]),  # ordered by its keys
+    ],
+)
+async def test_no_row_is_lost_that_can_be_read(path: Path, table: str, row: bytes, harm: list[int]) -> None:
     await filled(path)
-    pages = pages_of(path, "messages")
-    lost = [pages[2], pages[5], pages[6], pages[-1]]
+    pages = pages_of(path, table)
     whole = path.read_bytes()
     gone = {
-        number.decode()
-        for page in lost
-        for number in re.findall(rb"words (\d+) x", whole[page * PAGE : (page + 1) * PAGE])
+        int(number)
+        for page in harm
+        for number in re.findall(row, whole[pages[page] * PAGE : (pages[page] + 1) * PAGE])
     }
-    harmed(path, lost)
+    harmed(path, [pages[page] for page in harm])
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         carry_over(path, new)
-        kept = {name for (name,) in new.execute("SELECT id FROM messages WHERE body IS NOT NULL")}
-    assert 10 < len(gone) < 50
-    assert {f"m{number}" for number in range(120)} - kept == {f"m{number}" for number in gone}
+        kept = {turn - 1 for (turn,) in new.execute(f"SELECT turn FROM {table} WHERE turn IS NOT NULL")}
+    assert 10 < len(gone) < 70
+    assert set(range(120)) - kept == gone
 
 
 async def test_what_can_be_read_is_carried_over(tmp_path: Path) -> None:
@@ -242,6 +249,13 @@ async def test_a_file_that_was_not_closed_is_looked_at(path: Path) -> None:
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(path))
     assert await killed.wait() == 9
     assert path.with_name("pixi.db-wal").stat().st_size, "or it would not be looked at"
+    left = {file: file.read_bytes() for file in path.parent.iterdir()}
+    store, told = await reopened(path)
+    assert told == [], "a crash alone is no damage"
+    await store.close()
+
+    for file, data in left.items():
+        file.write_bytes(data)
     harmed(path, [root])
     store, told = await reopened(path)
     assert len(told) == 1
@@ -472,6 +486,30 @@ def _schema(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(100)
         file.write(b"\xff" * 3_000)
+
+
+async def test_a_turn_that_lost_a_line_is_found(path: Path) -> None:
+    await filled(path, 3)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM lines WHERE turn = 2 AND kind = 'tool'")
+        db.commit()
+    suspect(path)
+    store, told = await reopened(path)
+    assert len(told) == 1
+    assert len((await store.load(ROOM)).lines) == 8
+    await store.close()
+
+
+async def test_whatever_lies_in_the_place_of_the_new_file_is_not_written_to(path: Path) -> None:
+    await filled(path, 3)
+    other = path.with_name("other")
+    other.write_text("mine")
+    path.with_name("pixi.db-mending").symlink_to(other)
+    _schema(path)
+    store, told = await reopened(path)
+    await store.close()
+    assert len(told) == 1
+    assert other.read_text() == "mine"
 
 
 @pytest.mark.parametrize("harm", [_truncate, _schema])

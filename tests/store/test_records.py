@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, Line, Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.kept import ChannelConfig, Effect, Tally
@@ -150,3 +151,37 @@ async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(
     counted["b"] = 2
     await task
     assert await store.watermarks("") == {"a": 1}
+
+
+async def test_the_first_value_may_be_given_by_its_name(store: Store) -> None:
+    await store.receive(Message("1", ROOM, Author("1", "mo"), "hi", 1.0))
+    assert [message.id for message in await store.waiting(conversation=ROOM)] == ["1"]
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
+    await store.plan(turn=turn, commands=[Planned(1, "send", "one")])
+    (left,) = (await store.load(ROOM)).unfinished
+    assert [command.number for command in left.commands] == [1]
+
+
+async def test_what_is_given_is_read_at_once(store: Store) -> None:
+    await store.receive(Message("1", ROOM, Author("1", "mo"), "hi", 1.0))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
+    commands, people = [Planned(1, "send", "one")], ["1"]
+    asked = store.plan(turn, commands)
+    names = asyncio.create_task(store.names_of(people))
+    await asyncio.sleep(0)
+    commands.clear()
+    people.clear()
+    await asked
+    assert await names == {"1": "mo"}
+    (left,) = (await store.load(ROOM)).unfinished
+    assert [command.number for command in left.commands] == [1]
+
+
+async def test_what_a_call_does_not_take_is_the_fault_of_its_caller_alone(store: Store) -> None:
+    with pytest.raises(TypeError):
+        await store.waiting()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        await store.names_of(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        await store.plan(1, 5)  # type: ignore[arg-type]
+    assert await store.waiting(ROOM) == ()

@@ -10,12 +10,13 @@ import pytest
 
 from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, ToolCall, ToolLine, Usage, UserLine
+from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message
+from pixi.store.kept import ApiKey
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite.store import SqliteConnection, SqliteStore
-from pixi.store.statements import inbox, journal
-from pixi.store.statements.rows import pack_line
+from pixi.store.statements import http, inbox, journal, memories
 from pixi.store.tables import Tables
 from tests.begun import begun_in
 from tests.store.test_tables import BOOKS
@@ -100,6 +101,10 @@ def test_a_message_that_cannot_be_read_came_all_the_same(
         "UPDATE lines SET kind = 'verse' WHERE turn = 2 AND kind = 'tool'",
         "UPDATE lines SET body = 7 WHERE turn = 2 AND kind = 'tool'",
         "UPDATE lines SET body = X'7B' WHERE turn = 2 AND kind = 'assistant'",
+        "UPDATE lines SET body = X'7B' WHERE position = (SELECT max(position) FROM lines WHERE turn = 2)",
+        "UPDATE lines SET kind = X'FF' WHERE position = (SELECT max(position) FROM lines WHERE turn = 2)",
+        "UPDATE lines SET kind = 'assistant', body = CAST('{\"text\":\"\"}' AS BLOB)"
+        " WHERE turn = 2 AND kind = 'user'",
         "UPDATE lines SET body = CAST(replace(hex(zeroblob(50000)), '0', '[') AS BLOB)"
         " WHERE turn = 2 AND kind = 'assistant'",
         "DELETE FROM lines WHERE turn = 2 AND kind = 'user'",
@@ -123,15 +128,56 @@ def test_a_call_whose_result_would_be_the_last_line_is_not_kept_without_it(
     assert turns_with_lines(new) == [1, 2]
 
 
-def test_what_is_not_of_its_columns_type_is_nothing(path: Path, new: sqlite3.Connection) -> None:
-    harm(path, "UPDATE messages SET author = CAST(X'FF' AS TEXT) WHERE id = '1'")
-    harm(path, "UPDATE messages SET sent_at = 'noon' WHERE id = '2'")
-    harm(path, "UPDATE messages SET number = X'07' WHERE id = '3'")
-    harm(path, "UPDATE lines SET kind = 'assistant', body = ? WHERE turn = 3", pack_line(UserLine("x")).body)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "author = CAST(X'FF' AS TEXT)",
+        "turn = X'FF'",
+        "again = 'x'",
+        "number = X'07'",
+        "sent_at = 'noon'",
+    ],
+)
+def test_of_a_message_that_is_not_as_written_it_stays_that_it_came(
+    path: Path, new: sqlite3.Connection, change: str
+) -> None:
+    harm(path, f"UPDATE messages SET {change} WHERE id = '2'")
     carry_over(path, new)
-    kept = new.execute("SELECT id, author, number FROM messages ORDER BY id").fetchall()
-    assert kept == [("1", "\ufffd", 1), ("3", MO.id, None)], "there must be a time"
-    assert turns_with_lines(new) == [1, 2]
+    told = new.execute("SELECT id, body IS NULL, author FROM messages ORDER BY id").fetchall()
+    assert told == [("1", 0, MO.id), ("2", 1, None), ("3", 0, MO.id)]
+    assert journal.load(new, ROOM).waiting == (), "it is not answered twice"
+
+
+def test_nothing_stands_in_for_a_value_that_is_lost(path: Path, new: sqlite3.Connection) -> None:
+    """A key that was revoked does not open again, and a turn that ended is not under way."""
+    with closing(SqliteConnection(schema.connect(path), path)) as db:
+        for name in "abc":
+            http.add_key(db, ApiKey(name, name * 64, ("talk",), created=1.0))
+            http.revoke_key(db, name, 2.0)
+    harm(path, "UPDATE keys SET revoked = X'FF' WHERE name = 'a'")
+    harm(path, "UPDATE keys SET scopes = X'FF' WHERE name = 'b'")
+    harm(path, "UPDATE turns SET finish = CAST(X'FF' AS TEXT) WHERE id = 2")
+    harm(path, "UPDATE turns SET framing = 'x' WHERE id = 3")
+    carry_over(path, new)
+    assert [key.name for key in http.keys(new)] == ["c"]
+    assert [finish for (finish,) in new.execute("SELECT finish FROM turns ORDER BY id")] == [
+        *("stop", "cancelled", "stop")
+    ]
+
+
+def test_a_letter_that_is_damaged_is_replaced_only_in_words(path: Path, new: sqlite3.Connection) -> None:
+    with closing(SqliteConnection(schema.connect(path), path)) as db:
+        for text in ("likes tea", "likes cake"):
+            memories.remember(db, Memory(0, "Pixi", MO.id, "", ROOM, "one", text, 5.0))
+    harm(path, "UPDATE memories SET text = CAST(X'74FF61' AS TEXT) WHERE id = 1")
+    harm(path, "UPDATE memories SET audience = CAST(X'6FFF65' AS TEXT) WHERE id = 2")
+    carry_over(path, new)
+    assert [text for (text,) in new.execute("SELECT text FROM memories")] == ["t\ufffda"]
+
+
+def test_a_number_beyond_all_is_the_last(path: Path, new: sqlite3.Connection) -> None:
+    harm(path, "UPDATE turns SET id = ? WHERE id = 3", 2**63 - 1)
+    assert carry_over(path, new)["turns"] == 4, "with one that stands in the place of the third"
 
 
 def test_a_turn_that_is_lost_is_not_begun_again(path: Path, new: sqlite3.Connection) -> None:

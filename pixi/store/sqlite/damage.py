@@ -172,7 +172,8 @@ def _set_aside(path: Path, found: Identity, tell: Reporter) -> None:
             _in_use_by_nobody(path)
             path.chmod(0o600)  # and so for what is made beside it
             try:
-                os.close(os.open(new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
+                new.unlink(missing_ok=True)
+                os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
                 with closing(sqlite3.connect(new, isolation_level=None)) as connection:
                     connection.execute("PRAGMA journal_mode = MEMORY")  # no second file
                     counts = carry_over(path, connection)

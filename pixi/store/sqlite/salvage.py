@@ -5,6 +5,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,16 @@ _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """Errors of reading a damaged file; the second where SQLite's complaint quotes what is damaged."""
 
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
+
+_SHOWN = {"memories": "text", "files": "name"}
+"""Texts that are only shown, by their tables: a damaged letter in them is replaced."""
+
+_LOST: dict[str, dict[str, Any]] = {
+    "messages": {"body": None, "author": None, "addressed": 0, "sent_at": 0.0},
+    "lines": {"kind": "", "body": b""},
+}
+"""What is left of rows that cannot be read, by their tables: that a message came, and that there was a line,
+by which `_is_torn` knows its turn. Of other tables such a row is left out."""
 
 Row = Sequence[Any]
 
@@ -66,7 +77,7 @@ def is_whole(db: sqlite3.Connection) -> bool:
         names = ", ".join(name for name, *_ in columns)
         if any(_mended(table, row, columns) != [*row] for row in db.execute(f"SELECT {names} FROM {table}")):
             return False
-    return bool(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
+    return not _torn_turns(db) and bool(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: Columns) -> None:
@@ -80,11 +91,12 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns:
     names = ", ".join(name for name, *_ in columns)
     keys = [name for name, _, place in sorted(columns, key=lambda column: column[2]) if place]
     (made_by,) = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-    found = _keyed_rows(old, table, names, keys) if "WITHOUT ROWID" in made_by else _rows(old, table, names)
+    found = _rows(old, table, names, keys if "WITHOUT ROWID" in made_by else ["rowid"])
     statement = f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
     for row in found:
-        with suppress(sqlite3.IntegrityError):  # what breaks a rule of the table is no row of it
-            new.execute(statement, _mended(table, row, columns))
+        if (mended := _mended(table, row, columns)) is not None:
+            with suppress(sqlite3.IntegrityError):  # what breaks a rule of the table is no row of it
+                new.execute(statement, mended)
 
 
 def _copy_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> dict[str, Columns]:
@@ -116,97 +128,116 @@ def _copy_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> dict[str, 
     return copied
 
 
-def _mended(table: str, row: Iterable[Any], columns: Columns) -> list[Any]:
-    """Return the values of a row, with nothing in place of those that are not of their column's type.
+def _mended(table: str, row: Row, columns: Columns) -> list[Any] | None:
+    """Return the values of a row, or `_LOST` in its place; None: it is left out.
 
-    So it is with a message or a line that cannot be read, and with a picture that is another one. Most
-    columns must hold something: then there is no such row. But that a message came stays.
+    A value that is not of its column's type costs the whole row, as nothing in its place would have a
+    meaning: that a message has no turn, that a key is not revoked.
     """
-    values = {name: _fitting(value, kind) for value, (name, kind, _) in zip(row, columns, strict=True)}
-    if table == "pictures" and values.get("data") is not None:
-        if hashlib.sha256(values["data"]).hexdigest() != values.get("digest"):
-            values["data"] = None
-    elif table in ("messages", "lines") and values.get("body") is not None:
-        try:
-            if table == "messages":
-                unpack_message(values["body"])
-            else:
-                unpack_line(values.get("kind", ""), values["body"])
-        except (ValueError, RecursionError):  # the latter: nested deeper than can be read
-            values["body"] = None
-    return [*values.values()]
+    shown = _SHOWN.get(table)
+    values = {
+        name: _fitting(value, kind, "replace" if name == shown else "strict")
+        for value, (name, kind, _) in zip(row, columns, strict=True)
+    }
+    fits = all(now is not None or before is None for now, before in zip(values.values(), row, strict=True))
+    if fits and _can_be_read(table, values):
+        return [*values.values()]
+    left = _LOST.get(table)
+    return None if left is None else [left.get(name, value) for name, value in values.items()]
 
 
-def _fitting(value: Any, kind: str) -> Any:
+def _fitting(value: Any, kind: str, errors: str) -> Any:
+    """Return a value as its column has it, its text decoded; None: it is not of the column's type."""
     if kind == "BLOB":
-        return value if isinstance(value, bytes) else None
+        return value if value is None or isinstance(value, bytes) else str(value).encode()
     if kind in ("INTEGER", "REAL"):
         return value if isinstance(value, int | float) else None
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        try:
+            return value.decode(errors=errors)
+        except UnicodeDecodeError:
+            return None
+    return None if kind == "TEXT" and not isinstance(value, str) else value
 
 
-def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[Row]:
-    """Yield the rows. What cannot be read is leapt over, further each time, and read up to from behind."""
-    last, leap = 0, 0
+def _can_be_read(table: str, values: dict[str, Any]) -> bool:
+    """Return True unless this is a message or a line that says nothing, or another picture than it was."""
+    try:
+        if table == "pictures":
+            return bool(hashlib.sha256(values["data"]).hexdigest() == values["digest"])
+        if table == "lines":
+            unpack_line(values["kind"], values["body"])
+        elif table == "messages" and values["body"] is not None:
+            unpack_message(values["body"])
+    except (KeyError, ValueError, RecursionError):  # of a column that is gone; nested deeper than can be read
+        return False
+    return True
+
+
+def _rows(old: sqlite3.Connection, table: str, names: str, keys: list[str]) -> Iterator[Row]:
+    """Yield the rows. What cannot be read is leapt over, further each time, and read up to from behind.
+
+    Where the first key is no number, nothing is leapt over: the rows are read from both ends.
+    """
+    walk = partial(_walk, old, table, names, keys)
+    last: Row = ()  # the keys of the last row, from the front
+    leap = 0
     while leap <= _FARTHEST:
-        for place, *row in _walk(old, table, names, ["rowid"], way=">", key=(last + leap,)):
+        first = last[0] if last else 0
+        if leap and not isinstance(first, int):
+            break
+        for row in walk(way=">", key=(first + leap,) if leap else last):
             if leap:
-                for between, *other in _walk(old, table, names, ["rowid"], way="<", key=(place,)):
-                    if between <= last:
-                        break
-                    yield other
-            yield row
-            last, leap = place, 0
-        leap = max(1, 2 * leap)
-
-
-def _keyed_rows(old: sqlite3.Connection, table: str, names: str, keys: list[str]) -> Iterator[Row]:
-    """Yield the rows of a table that is ordered by its keys, from both ends as far as they can be read."""
-    last: Row = ()
-    for row in _walk(old, table, names, keys, way=">"):
-        yield row[len(keys) :]
-        last = row[: len(keys)]
-    for row in _walk(old, table, names, keys, way="<"):
-        if row[: len(keys)] == last:
-            return
-        yield row[len(keys) :]
+                yield from (between[len(keys) :] for between in walk(way="<", key=row[: len(keys)], end=last))
+            yield row[len(keys) :]
+            last, leap = row[: len(keys)], 0
+        leap += 1 + leap // 8  # so little that it seldom leaps over a whole page
+    yield from (row[len(keys) :] for row in walk(way="<", end=last))
 
 
 def _walk(
-    old: sqlite3.Connection, table: str, names: str, keys: list[str], *, way: str, key: Row = ()
+    old: sqlite3.Connection,
+    table: str,
+    names: str,
+    keys: list[str],
+    *,
+    way: str,
+    key: Row = (),
+    end: Row = (),
 ) -> Iterator[Row]:
-    """Yield keys and columns of the rows beyond a key one by one, up to the first that cannot be read.
+    """Yield keys and columns of the rows beyond a key, up to the first that cannot be read.
 
-    Each is asked for by itself, since Python gives up a row for an error in reading the one behind it. A page
-    may lead back to one before it: a row that does not follow the one before in order is the end as well.
+    All are asked for at once. As Python gives up a row for an error in reading the one behind it, that one is
+    then asked for by itself. A page may lead back to one before it: a row that does not follow the one before
+    in order is the end as well.
 
     Args:
         old: the damaged file.
         table, names, keys: what is read, and the columns by which its rows are ordered.
         way: `>`: in that order; `<`: against it.
-        key: beyond which; empty: from the end.
+        key: beyond which, or the first of it; empty: from the end.
+        end: of which on the rows are left out, where they are read against the order.
     """
     order = ", ".join(keys if way == ">" else [f"{each} DESC" for each in keys])
-    while True:
+    for limit in ("", "LIMIT 1"):
         marks = ", ".join("CAST(? AS TEXT)" if isinstance(each, bytes) else "?" for each in key)
-        beyond = f"WHERE ({', '.join(keys)}) {way} ({marks})" if key else ""
-        ask = f"SELECT {', '.join(keys)}, {names} FROM {table} {beyond} ORDER BY {order} LIMIT 1"
+        beyond = f"WHERE ({', '.join(keys[: len(key)])}) {way} ({marks})" if key else ""
+        ask = f"SELECT {', '.join(keys)}, {names} FROM {table} {beyond} ORDER BY {order} {limit}"
         try:
-            row = old.execute(ask, key).fetchone()
-            follows = row and (not key or (row[: len(keys)] > key if way == ">" else row[: len(keys)] < key))
-        except (*_UNREADABLE, TypeError):  # TypeError: a key that is of another type than the one before
-            return
-        if not follows:
-            return
-        yield row
-        key = row[: len(keys)]
+            for row in old.execute(ask, key):
+                found = row[: len(keys)]
+                if not found > end or (key and not (found > key if way == ">" else found < key)):
+                    return
+                yield row
+                key = found
+        except (*_UNREADABLE, TypeError, OverflowError):  # a key of another type than the one before
+            continue
+        return
 
 
 def _put_right(new: sqlite3.Connection) -> None:
     """See to rows that were whole, and rest on others that are gone."""
-    lines = new.execute("SELECT turn, kind, body FROM lines ORDER BY turn, position")
-    torn = [(turn,) for turn, some in groupby(lines, key=lambda row: row[0]) if _is_torn(some)]
-    new.executemany("DELETE FROM lines WHERE turn = ?", torn)
+    new.executemany("DELETE FROM lines WHERE turn = ?", _torn_turns(new))
     # A turn that has ended stands in the place of a lost one: what it answered is not answered again.
     new.execute(
         "INSERT INTO turns (id, conversation, generation, persona, began, ended, finish, steps)"
@@ -225,9 +256,24 @@ def _put_right(new: sqlite3.Connection) -> None:
     new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
 
 
+def _torn_turns(db: sqlite3.Connection) -> list[tuple[int]]:
+    """Return the turns whose lines do not follow each other as written: none of them is kept."""
+    lines = db.execute("SELECT turn, kind, body FROM lines ORDER BY turn, position")
+    return [(turn,) for turn, some in groupby(lines, key=lambda row: row[0]) if _is_torn(some)]
+
+
 def _is_torn(rows: Iterable[tuple[int, str, bytes]]) -> bool:
-    """Return True if a line of a turn is lost: its user's, a call, or the result of one."""
-    lines = [unpack_line(kind, body) for _, kind, body in rows]
-    calls = Counter(call.id for line in lines if isinstance(line, AssistantLine) for call in line.calls)
-    results = Counter(line.call_id for line in lines if isinstance(line, ToolLine))
-    return not isinstance(lines[0], UserLine) or calls != results
+    """Return True unless these are the lines of a turn: a user's first, and to each call its result."""
+    try:
+        first, *lines = (unpack_line(kind, body) for _, kind, body in rows)
+    except (ValueError, RecursionError):
+        return True
+    open_calls: Counter[str] = Counter()
+    for line in lines:
+        if isinstance(line, ToolLine):
+            open_calls[line.call_id] -= 1
+        elif any(open_calls.values()):
+            return True
+        elif isinstance(line, AssistantLine):
+            open_calls = Counter(call.id for call in line.calls)
+    return not isinstance(first, UserLine) or any(open_calls.values())

@@ -139,14 +139,7 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
 
 
 class Beginning(Struct, frozen=True):
-    """Record that a turn answers these messages, which wait no longer; return the turn's id.
-
-    Messages that are not waiting are left out: they never came, or a turn has them already.
-
-    `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
-    conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
-    the caller holds of it is to be read again.
-    """
+    """A turn to begin, see `Store.begin_turn`."""
 
     conversation: str
     generation: int
@@ -223,12 +216,7 @@ def _begun(db: Connection, beginnings: list[Beginning]) -> list[Begun]:
 
 
 class Intent(Struct, frozen=True):
-    """Record an act before it is performed. A key (turn, sequence) is recorded once.
-
-    `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
-    `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
-    conversation by now, or owned it meanwhile.
-    """
+    """An act that is about to be performed; with an outcome, one that is performed by being on record."""
 
     turn: int
     sequence: int
@@ -250,10 +238,7 @@ class Settlement(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Record commands that closed, before they are performed or wait. A number is recorded once.
-
-    They are forgotten when the turn ends. `StoreOutdated` as `Intent`.
-    """
+    """Commands of a turn that closed, see `Store.plan`."""
 
     turn: int
     commands: Sequence[Planned]
@@ -340,19 +325,7 @@ def mark_turn(db: Connection, turn: int, mark: Mark, lease: int | None = None) -
 
 
 class Ending(Struct, frozen=True):
-    """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
-
-    False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
-    store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is entered
-    all the same.
-    `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept beside
-    the lines.
-
-    Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
-    waiting, in their old places. It does not, and answers False, where an act of the turn may have been seen.
-    `again` are ids of messages that its lines hold and that it left unanswered: they come due again, in their
-    old places, if they had not before.
-    """
+    """A turn to end, see `Store.end_turn`."""
 
     turn: int
     lines: tuple[Line, ...]
@@ -431,9 +404,15 @@ def _close(db: Database, endings: list[Ending]) -> None:
     )
     rows = [
         (
-            *(each.turn, now, each.finish, each.steps),
-            *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
-            *(-1.0 if each.cost is None else float(each.cost), each.model or ""),
+            each.turn,
+            now,
+            each.finish,
+            each.steps,
+            each.usage.prompt_tokens,
+            each.usage.cached_tokens,
+            each.usage.completion_tokens,
+            -1.0 if each.cost is None else float(each.cost),
+            each.model or "",
             pack_framing(each.framing) if each.lines and each.framing is not None else b"",
         )
         for each in endings

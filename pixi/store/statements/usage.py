@@ -37,9 +37,15 @@ def spend(db: Database, spent: Collection[UsageEntry]) -> None:
         f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
         [
             (
-                *(*key, each.messages, each.writes),
-                *(each.usage.prompt_tokens, each.usage.cached_tokens, each.usage.completion_tokens),
-                *(each.usage.searches, each.unpriced, each.cost),
+                *key,
+                each.messages,
+                each.writes,
+                each.usage.prompt_tokens,
+                each.usage.cached_tokens,
+                each.usage.completion_tokens,
+                each.usage.searches,
+                each.unpriced,
+                each.cost,
             )
             for key, each in sorted(sums.items(), key=itemgetter(0))
         ],
