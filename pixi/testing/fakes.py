@@ -283,6 +283,7 @@ class RecordingChannel(Channel):
         Raises:
             ChannelError: there is no such sticker, or it is told to refuse.
         """
+        await self._may("sticker")
         if name not in self.abilities.stickers:
             raise ChannelError(f"There is no sticker {name!r}.")
         await self._act("sticker", nonce, self.stickers, name)

@@ -117,3 +117,10 @@ async def test_ten_lines_of_python() -> None:
         await engine.settled()
     assert channel.sent == ["pancakes!", "*draws a cat*"]
     assert CommandEnded("send", "hi") == CommandEnded("send", "hi", complete=True)
+
+
+async def test_a_sticker_waits_as_all_else_before_it_is_looked_for() -> None:
+    channel = RecordingChannel()
+    channel.refuse.add("sticker")
+    with pytest.raises(ChannelError, match="refused to sticker"):
+        await channel.sticker("wave", nonce="1")

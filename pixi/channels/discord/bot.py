@@ -205,17 +205,20 @@ class Bot:
                 client.sessions_at_once = limits["max_concurrency"]
         except discord.LoginFailure:
             raise _wrong_token(server) from None
-        except (aiohttp.ClientError, OSError, discord.GatewayNotFound, discord.HTTPException) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            if isinstance(error, discord.HTTPException) and error.status < 500 and error.status != 429:
-                raise PixiError(f"Discord does not let the bot in: {reason}.") from None
-            _log.warning("Discord cannot be reached: %s; trying again in %.0f seconds", reason, wait)
-            return False
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:  # an untrusted certificate is a ValueError too
             where = server.rest if server else "discord.com"
             raise PixiError(
-                f"{where} does not answer as Discord does: {error!r} in the bot's user."
+                f"{where} does not answer as Discord does ({type(error).__name__}: {error}); "
+                "mend discord.api_url, or a proxy between."
             ) from None
+        except (aiohttp.ClientError, OSError, discord.GatewayNotFound, discord.HTTPException) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, discord.HTTPException):
+                if error.status < 500 and error.status != 429:
+                    raise PixiError(f"Discord does not let the bot in: {reason}.") from None
+                reason = f"HTTP status {error.status}"  # without the page that came with it
+            _log.warning("Discord cannot be reached: %s; trying again in %.0f seconds", reason, wait)
+            return False
         flags = client.application_flags
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client, server))

@@ -73,6 +73,7 @@ class RestDiscord:
     webhooks: dict[int, dict[str, Any]] = field(default_factory=dict)
     pinged: list[set[str]] = field(default_factory=list)
     tells_nonces: bool = True
+    tells_tokens: bool = True
     member: dict[str, Any] = field(default_factory=dict)
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(50_000))
 
@@ -143,8 +144,9 @@ class RestDiscord:
                 return 200, self.webhook(int(channel), asked.body["name"], avatar=asked.body.get("avatar"))
             case ("PATCH", ["webhooks", webhook]):
                 self.webhooks[int(webhook)] |= asked.body
-                return 200, self.webhooks[int(webhook)]
-            case ("POST", ["webhooks", webhook, _]):
+                changed = self.webhooks[int(webhook)]
+                return 200, changed if self.tells_tokens else changed | {"token": None}
+            case ("POST", ["webhooks", webhook, "t0ken"]):
                 return self._speak(int(webhook), asked)
             case ("PATCH", ["guilds", _, "members", "@me"]):
                 self.member |= asked.body

@@ -111,6 +111,15 @@ async def test_where_not_every_forum_was_asked_for_what_is_archived_that_is_told
     assert (len(some.posts), some.partial) == (2, search.NOT_ALL)
 
 
+async def test_posts_are_asked_for_before_the_search_which_may_use_up_the_time(room: Room) -> None:
+    await room.guild.forum().post(room.ana, "Pancake", "pancake?")
+    here = await desk(room, room.general)
+    await here.archive.posts(ArchiveQuery("pancake"), here.asking)
+    asked = [each.path for each in room.discord.asked("GET", rf"/threads/archived|{SEARCH}")]
+    assert "/threads/archived" in asked[0]
+    assert "/messages/search" in asked[1]
+
+
 async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:
     forum = room.guild.forum()
     await forum.post(room.ana, "Pancake of Ana", "pancake?")

@@ -1,10 +1,16 @@
 import asyncio
 import logging
 import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
 
+import aiohttp
+import discord
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 from discord.http import Route
 
 from pixi.channels.discord import bot
@@ -325,6 +331,42 @@ async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
 
         waits = [record.getMessage() for record in caplog.records if "trying again" in record.getMessage()]
         assert waits[0].startswith("Discord cannot be reached: ")
+
+
+async def logged_in(error: Exception, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Log in where that fails."""
+    comes = client.Client()
+
+    async def fail(token: str) -> None:
+        raise error
+
+    monkeypatch.setattr(comes, "login", fail)
+    return await Bot(backend(), token=TOKEN, tell=lambda _: None)._log_in(comes, TOKEN, None, 1.0)
+
+
+async def test_an_error_page_is_logged_as_its_status_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer: Any = SimpleNamespace(status=503, reason="Service Unavailable")
+    assert not await logged_in(discord.DiscordServerError(answer, "<html>" * 9_000), monkeypatch)
+    assert lines(caplog)[-1] == "Discord cannot be reached: HTTP status 503; trying again in 1 seconds"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        aiohttp.InvalidURL("http://:x"),
+        aiohttp.ClientConnectorCertificateError(
+            ConnectionKey("chat.example", 443, True, True, None, None, None),
+            ssl.SSLCertVerificationError("self-signed"),
+        ),
+    ],
+)
+async def test_what_no_second_try_mends_ends_the_program_with_the_mend(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PixiError, match=r"discord\.api_url"):
+        await logged_in(error, monkeypatch)
 
 
 async def test_cancelling_while_the_bot_comes_ends_at_once(server: PlainServer) -> None:

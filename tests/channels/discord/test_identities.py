@@ -9,7 +9,7 @@ import pytest
 
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageTranslator
 from pixi.channels.discord.outgoing import identities
-from pixi.channels.discord.outgoing.identities import webhook_marked
+from pixi.channels.discord.outgoing.identities import Webhooks, webhook_marked
 from pixi.channels.discord.places import address_of_chat
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
@@ -95,6 +95,31 @@ async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
     assert changed.body["avatar"].startswith("data:image/png;base64,")
     assert len(scene.rest.webhooks) == 1
     assert [text for _, text in _shown(scene)] == ["hi", "not yet", "ho", "same", "kept"]
+
+
+async def test_a_webhook_that_is_changed_keeps_its_token_where_the_answer_has_none(scene: Scene) -> None:
+    scene.rest.tells_tokens = False
+    older = scene.rest.webhook(GENERAL, webhook_marked("pixi", b"an older one"))
+    await scene.channel().send("hi", nonce="1")
+    assert scene.rest.requests("PATCH", f"/webhooks/{older['id']}")
+    assert scene.rest.messages[GENERAL][0].get("webhook_id") == older["id"]
+
+
+async def test_a_webhook_that_is_lost_while_it_is_looked_at_stays_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhooks, channel = Webhooks(scene.client, scene.backend), scene.client.get_channel(GENERAL)
+    assert isinstance(channel, discord.TextChannel)
+    first = await webhooks.identity(channel, "pixi")
+    assert first is not None
+
+    async def lose(persona: Persona) -> None:
+        webhooks.lost(first)
+
+    monkeypatch.setattr(identities, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(identities, "picture_file", lose)
+    await webhooks.identity(channel, "pixi")
+    assert not webhooks._found
 
 
 async def test_another_picture_after_a_start_is_shown_and_no_second_webhook_is_made(scene: Scene) -> None:

@@ -60,10 +60,8 @@ async def test_the_server_s_own_emoji_are_put_in_by_name(scene: Scene) -> None:
 
 
 async def test_what_a_persona_writes_pings_nobody(scene: Scene) -> None:
-    asked, texts = (
-        scene.hears(MO, "hi"),
-        ["@everyone look", "@here", "<@12> hi", "<@&55> hi", "@Ana", "<@!12>"],
-    )
+    asked = scene.hears(MO, "hi")
+    texts = ["@everyone look", "@here", "<@12> hi", "<@&55> hi", "@Ana", "<@!12>"]
     for text in texts:
         await scene.channel().send(text, nonce=text, answers=asked)
     assert scene.rest.said() == texts

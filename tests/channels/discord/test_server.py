@@ -89,6 +89,19 @@ async def test_odd_numbers_of_shards_are_one(shards: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "shards", "at_once"),
+    [
+        ({"shards": 3, "session_start_limit": None}, 3, 1),
+        ({"shards": None, "session_start_limit": {"max_concurrency": 16}}, 1, 16),
+    ],
+)
+async def test_an_odd_field_costs_no_other(told: Mapping[str, object], shards: int, at_once: int) -> None:
+    async with serving({"/gateway": GATEWAY, "/gateway/bot": {**GATEWAY, **told}}) as (url, _):
+        found = await find_server(url, "t0ken")
+        assert (found.shards, found.sessions_at_once) == (shards, at_once)
+
+
+@pytest.mark.parametrize(
     "page", ["<html>", {"url": 3}, {}, {"url": "https://example.org"}, [GATEWAY], {"message": "401"}]
 )
 async def test_what_does_not_answer_like_discord_is_refused_with_the_mend(page: object) -> None:
@@ -144,7 +157,7 @@ async def test_json_with_a_charset_is_json_to_the_client_and_an_unknown_applicat
 
 @pytest.mark.parametrize(
     ("text", "ids", "count"),
-    [("0-3/8", (0, 1, 2, 3), 8), ("2/8", (2,), 8), (" 0 - 0 / 1 ", (0,), 1), ("7-7/8", (7,), 8)],
+    [("0-3/8", (0, 1, 2, 3), 8), ("2/8", (2,), 8), ("00-03/08", (0, 1, 2, 3), 8), (" 0 - 0 / 1 ", (0,), 1)],
 )
 def test_shards_are_read(text: str, ids: tuple[int, ...], count: int) -> None:
     assert Shards.parse(text) == Shards(ids, count)

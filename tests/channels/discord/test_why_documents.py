@@ -40,6 +40,8 @@ def told(*lines: Line) -> list[str]:
         (SOURCE, "pancakes: Lemon sugar › Toppings, line 12"),
         ({"id": 3, "title": "Lemon sugar", "page": 4}, "pancakes: Lemon sugar, page 4"),
         ({"id": 3, "title": "Lemon sugar"}, "pancakes: Lemon sugar"),
+        ({"title": "Lemon sugar", "section": None, "line": None, "page": 4}, "pancakes: Lemon sugar, page 4"),
+        ({"title": "Lemon sugar", "line": 12, "page": None}, "pancakes: Lemon sugar, line 12"),
         (
             {"id": 3, "title": "Lemon sugar", "section": "Lemon sugar", "line": 1},
             "pancakes: Lemon sugar, line 1",

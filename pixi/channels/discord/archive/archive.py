@@ -124,9 +124,10 @@ class DiscordArchive:
             ]
         if not forums:
             return FoundPosts()
+        threads, whole = await _threads(forums, view)  # first: without them nothing that is found is a post
         terms = SearchTerms(query.words, before=_id(asking.message))
         matches, partial = await find_messages(terms, forums, view, self._context.no_search, limit=_HITS)
-        posts, whole = await _posts(query, forums, view, matches)
+        posts = await _posts(query, threads, view, matches)
         return FoundPosts(posts, partial or ("" if whole else NOT_ALL))
 
     async def read(self, where: str, asking: Asker, *, way: Way, limit: int) -> FoundMessages:
@@ -256,13 +257,9 @@ class _Candidate(Struct):
 
 
 async def _posts(
-    query: ArchiveQuery, forums: Sequence[discord.ForumChannel], view: Visibility, matches: Sequence[Match]
-) -> tuple[list[ForumPost], bool]:
-    """Return the best posts of forums that may be read, and whether all were looked at.
-
-    `matches` are messages in them that were found.
-    """
-    threads, whole = await _threads(forums, view)
+    query: ArchiveQuery, threads: Mapping[int, discord.Thread], view: Visibility, matches: Sequence[Match]
+) -> list[ForumPost]:
+    """Return the best of some posts; `matches` are messages in them that were found."""
     found = await _found(query.words, threads, matches)
     heard = [each for each in found if await view.may_quote(each.thread.owner_id)]  # whose title it is
     at_once = asyncio.Semaphore(_AT_ONCE)
@@ -271,7 +268,7 @@ async def _posts(
         async with at_once:
             return await _post(candidate, query.words, view)
 
-    return await asyncio.gather(*map(read, heard[: query.limit])), whole
+    return await asyncio.gather(*map(read, heard[: query.limit]))
 
 
 async def _threads(

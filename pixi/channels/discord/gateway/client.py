@@ -38,7 +38,7 @@ class Shards(Struct, frozen=True):
         Raises:
             ConfigError: it is written otherwise, or there are no such shards.
         """
-        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*/\s*([1-9]\d{0,5})\s*", text, re.ASCII)
+        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*/\s*0*([1-9]\d{0,5})\s*", text, re.ASCII)
         if match is None:
             raise ConfigError(
                 f"{text!r} names no shards: write FIRST-LAST/ALL or ONE/ALL, e.g. 0-3/8 or 2/8."

@@ -19,9 +19,8 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -130,7 +129,7 @@ def complete_payloads(client: discord.AutoShardedClient) -> None:
     for event, parser in parsers.items():
         parsers[event] = _sturdy(event, parser)
     parsers["READY"] = _sturdy("READY", _with_shard(client, client._connection.parse_ready))
-    vars(client.http)["request"] = _completed_answers(client.http.request)
+    client.http.request = _completed_answers(client.http.request)  # type: ignore[method-assign]
 
 
 class _Socket(DiscordClientWebSocketResponse):
@@ -298,19 +297,24 @@ def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
     """Wrap a parser so that it is given complete events, and an odd one costs a line and no connection."""
 
     def parse(data: Any) -> None:
-        for less in chain((data,), with_less(event, data)):
-            try:
+        try:
+            if complete(event, data):
+                parser(data)
+            return
+        except BROKEN_EVENT as error:
+            _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
+        for less in with_less(event, data):
+            with suppress(*BROKEN_EVENT):
                 if complete(event, less):
                     parser(less)
                 return
-            except BROKEN_EVENT as error:
-                if less is data:
-                    _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
 
     return parse
 
 
-def _completed_answers(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def _completed_answers(
+    request: Callable[..., Coroutine[Any, Any, Any]],
+) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Wrap `HTTPClient.request` so that it completes its answers."""
 
     async def completed(route: Route, **named: Any) -> Any:

@@ -1,7 +1,7 @@
 """Asks over REST before a bot is connected: which server is Discord, who the bot is, what it may do where."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeVar
+from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -98,18 +98,6 @@ class _Guild(msgspec.Struct):
 
 class _Gateway(msgspec.Struct):
     url: str
-
-
-_Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
-
-
-class _SessionLimit(msgspec.Struct, frozen=True):
-    max_concurrency: _Count = 1
-
-
-class _Shards(msgspec.Struct):
-    shards: _Count = 1
-    session_start_limit: _SessionLimit = _SessionLimit()
 
 
 def needed(rules: Rules) -> Mapping[str, str]:
@@ -313,11 +301,17 @@ async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, to
     headers = {"Authorization": f"Bot {token}"}
     try:
         async with session.get(f"{server.rest}/gateway/bot", headers=headers) as response:
-            answer = await _answer(response, _Shards, _LARGEST_GATEWAY) or _Shards()
+            answer = await _answer(response, dict[str, object], _LARGEST_GATEWAY) or {}
     except (aiohttp.ClientError, TimeoutError):
         return server
-    at_once = answer.session_start_limit.max_concurrency
-    return DiscordServer(server.rest, server.gateway, answer.shards, at_once)
+    limits = answer.get("session_start_limit")
+    at_once = limits.get("max_concurrency") if isinstance(limits, dict) else 1
+    return DiscordServer(server.rest, server.gateway, _count(answer.get("shards")), _count(at_once))
+
+
+def _count(told: object) -> int:
+    """Return a sensible number of shards; 1 for what is none."""
+    return int(told) if isinstance(told, int) and 1 <= told <= 100_000 else 1
 
 
 async def _answer(response: aiohttp.ClientResponse, kind: type[T], most: int) -> T | None:

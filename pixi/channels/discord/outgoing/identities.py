@@ -159,7 +159,9 @@ class Webhooks:
             if webhook is None:
                 return None
         elif self._looked.get(webhook.id, 0.0) + _LOOK_AGAIN < time.monotonic():
-            webhook = self._found[parent.id, persona] = await self._looked_at(webhook, parent, persona)
+            before, webhook = webhook, await self._looked_at(webhook, parent, persona)
+            if self._found.get((parent.id, persona)) is before:  # it may be lost meanwhile
+                self._found[parent.id, persona] = webhook
         name = name_for_webhook(shown.name)
         return WebhookIdentity(webhook, parent.id, persona, name, picture_address(shown), thread)
 
@@ -230,12 +232,13 @@ class Webhooks:
         if name == had or unreadable or not is_marked_for(had, persona):  # it may be another persona's
             return webhook
         try:
-            return await send_request(
+            edited = await send_request(
                 lambda: webhook.edit(name=name, avatar=picture), "picture", seconds=_EDIT_SECONDS
             )
         except ChannelError as error:
             _log.info("a webhook in %s keeps its picture: %s", channel_label(parent), error)
-        return webhook
+            return webhook
+        return edited if edited.token else webhook  # a server may leave it out
 
     def _is_ours(self, webhook: discord.Webhook) -> bool:
         me = self._client.user

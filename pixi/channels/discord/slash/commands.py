@@ -40,8 +40,15 @@ _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_com
 _PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
 _WITHIN = ("options", "choices")
 _COMPARED = (
-    *("default_member_permissions", "nsfw", "required", "autocomplete", "value"),
-    *("min_value", "max_value", "min_length", "max_length"),
+    "default_member_permissions",
+    "nsfw",
+    "required",
+    "autocomplete",
+    "value",
+    "min_value",
+    "max_value",
+    "min_length",
+    "max_length",
 )
 
 

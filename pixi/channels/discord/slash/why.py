@@ -61,9 +61,9 @@ class _Cited(Struct, frozen=True):
     """A place in a document, as far as it was told; all of it strangers' words."""
 
     title: Annotated[str, Meta(pattern=r"\S")]
-    section: str = ""
-    line: _Count = 0
-    page: _Count = 0
+    section: str | None = None
+    line: _Count | None = None
+    page: _Count | None = None
 
 
 def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
@@ -73,7 +73,7 @@ def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
     """
     read = [*_found(lines, "query")]
     asked = {database for database, _ in read}
-    found = [each for each in _found(lines, "search") if each[0] not in asked]
+    found = [(database, cited) for database, cited in _found(lines, "search") if database not in asked]
     return list(dict.fromkeys(_document(database, cited, say) for database, cited in (*read, *found)))
 
 
@@ -121,7 +121,7 @@ def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
 def _document(database: str, cited: _Cited, say: Say) -> str:
     """Write `pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
     database, title = escape_line(database, _DATABASE_NAME), escape_line(cited.title, _TITLE)
-    section = escape_line(cited.section, _SECTION)
+    section = escape_line(cited.section or "", _SECTION)
     where = f"{database}: {title}" + (f" › {section}" if section and section != title else "")
     if cited.line:
         return say("says.why.line", where=where, number=cited.line)
