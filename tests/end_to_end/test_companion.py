@@ -128,7 +128,7 @@ async def test_drafts_are_decided_in_the_terminal_and_a_bad_file_is_told(tmp_pat
     (tmp_path / "spots.json").write_text('{"spots": [{"name": "A"}]}')
     bad = await ran(tmp_path, b"", "companion", "load", "spots.json")
     assert bad.code == 1
-    assert "spot 1 ('A'): Object missing required field `_id`." in bad.err
+    assert "spot 1 ('A'): _id is missing: give a text." in bad.err
 
 
 async def test_of_many_drafts_it_is_told_how_many_more_there_are(tmp_path: Path) -> None:
