@@ -311,7 +311,7 @@ class TurnContext(Struct, frozen=True, eq=False):
 
     @property
     def store(self) -> Store:
-        """Where the turn is recorded."""
+        """The store that records the turn."""
         return self.session.shared.store
 
 

@@ -6,7 +6,6 @@ from inspect import signature
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from pixi.core.message import Message
 from pixi.store.database import Connection, Within
@@ -65,14 +64,13 @@ def _writes(work: Operation[P, T], *, of_first: bool = False, sweeps: bool = Fal
 def _method(
     work: Operation[P, T], *, of_first: bool, within: Within, writes: bool, sweeps: bool = False
 ) -> Method[P, T]:
-    takes = signature(work)
+    first = [*signature(work).parameters][1] if of_first else ""
 
     @wraps(work)
     async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
-        given = takes.bind(None, *args, **named)
-        values = [_as_now(each) for each in given.args[1:]]
-        more: dict[str, Any] = {name: _as_now(each) for name, each in given.kwargs.items()}
-        touched = (str(values[0]),) if of_first else within
+        values = [_as_now(each) for each in args]
+        more: dict[str, Any] = {name: _as_now(each) for name, each in named.items()}
+        touched = (str(values[0] if values else more.get(first)),) if of_first else within
         asked = store._writer.ask(lambda db: work(db, *values, **more), writes=writes, within=touched)
         return await (store._swept(asked) if sweeps else asked)
 
@@ -81,11 +79,11 @@ def _method(
 
 def _as_now(value: Any) -> Any:
     """Return a list or the like as a tuple: the caller may go on adding to it before the thread reads it."""
+    if value is None or isinstance(value, str | int | float | bytes | tuple):
+        return value
     if isinstance(value, Mapping):
         return dict(value)
-    return (
-        tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | tuple) else value
-    )
+    return tuple(value) if isinstance(value, Iterable) else value
 
 
 def _records(
@@ -100,10 +98,12 @@ def _records(
     It goes by the conversation or the turn that is the first of them.
     """
 
+    first = cast(type[Struct], kind).__struct_fields__[0]
+
     def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
         given = {name: _as_now(each) for name, each in named.items()}
         value = cast(Callable[..., Struct], kind)(*map(_as_now, args), **given)
-        asked = store._writer.ask(Row(together, value, order), within=(astuple(value)[0],))
+        asked = store._writer.ask(Row(together, value, order), within=(getattr(value, first),))
         return store._swept(asked) if sweeps else asked
 
     return method

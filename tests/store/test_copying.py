@@ -20,7 +20,7 @@ from pixi.store import copying, layout
 from pixi.store.copying import Copied, StoreCopy, digest_of, parents_first
 from pixi.store.kept import ApiKey, ChannelConfig, Deed, SentFile
 from pixi.store.opening import open_side, open_store
-from pixi.store.postgres.schema import without_nul
+from pixi.store.postgres.session import without_nul
 from pixi.store.sqlite.damage import suspect
 from pixi.store.sqlite.store import SqliteConnection
 from pixi.store.tables import Schema, Tables

@@ -14,7 +14,7 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store import layout
 from pixi.store.kept import ChannelConfig, Deed, KeyedRequest, Talk
-from pixi.store.postgres import schema as postgres_schema
+from pixi.store.postgres.session import TABLES
 from pixi.store.postgres.store import PostgresStore
 from pixi.store.sqlite import schema
 from tests.begun import begun
@@ -69,7 +69,7 @@ async def test_the_tables_are_those_of_a_file(postgres: Postgres, name: str, url
             for _, column, _, needed, _, key in db.execute(f"PRAGMA table_info({table})")
         }
     assert {one for one in kept if one[0] not in ("pixi_version", "writers")} == in_a_file
-    assert {table for table, *_ in kept} == postgres_schema.TABLES
+    assert {table for table, *_ in kept} == TABLES
 
 
 async def test_the_indexes_are_those_of_a_file(postgres: Postgres, name: str, url: str) -> None:
@@ -204,7 +204,7 @@ async def test_nothing_of_a_forgotten_person_is_left_in_any_row(
     def tables_with(text: str) -> list[str]:
         wanted = (f"%{text}%", f"%{text.encode().hex()}%")
         asked = "SELECT 1 FROM {} AS whole WHERE whole::text LIKE %s OR whole::text LIKE %s"
-        tables = sorted(postgres_schema.TABLES)
+        tables = sorted(TABLES)
         return [table for table in tables if postgres.run(asked.format(f"{name}.{table}"), *wanted)]
 
     store = await PostgresStore.open(url)

@@ -95,7 +95,7 @@ class KeptTurn(Struct, frozen=True, dict=True):
 
     @cached_property
     def lines(self) -> list[ClientLine]:
-        """What was told before, and the two lines of the turn, which are joined with those of no other."""
+        """Lines told before, and the two of the turn; they are joined with those of no other turn."""
         answer = ClientLine("assistant", _fold(self.answered))
         return [*_folded([*self.told, ClientLine("user", self.asked)]), answer]
 

@@ -41,8 +41,10 @@ from pixi.store.postgres.address import (
     read_address,
     store_error,
 )
-from pixi.store.postgres.schema import ID, TABLES, TEXT, without_nul
 from pixi.store.postgres.session import (
+    ID,
+    TABLES,
+    TEXT,
     Session,
     connect,
     end_session,
@@ -54,6 +56,7 @@ from pixi.store.postgres.session import (
     open_session,
     process_of,
     version_of,
+    without_nul,
 )
 from pixi.store.store import Store
 from pixi.store.writer import Writer

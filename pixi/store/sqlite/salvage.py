@@ -139,7 +139,7 @@ def _mended(table: str, row: Row, columns: Columns) -> list[Any] | None:
         name: _fitting(value, kind, "replace" if name == shown else "strict")
         for value, (name, kind, _) in zip(row, columns, strict=True)
     }
-    fits = all(now is not None or before is None for now, before in zip(values.values(), row, strict=True))
+    fits = all(new is not None or old is None for new, old in zip(values.values(), row, strict=True))
     if fits and _can_be_read(table, values):
         return [*values.values()]
     left = _LOST.get(table)
