@@ -200,7 +200,7 @@ async def open_service(
         await stack.enter_async_context(_beside(evict_forgotten(engine, kept.follow), forgetting))
         progress("")
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
-        service.pulse = stack.enter_context(reporting_stalls())
+        service.loop_monitor = stack.enter_context(reporting_stalls())
         async with service.closing:
             yield service
 

@@ -1,4 +1,4 @@
-"""Health of a program that runs for long, in figures, and a watch for stalls of its loop."""
+"""Health of a program that runs for long: its figures, and a watch for stalls of its loop."""
 
 import asyncio
 import logging
@@ -28,24 +28,31 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pixi.app")
 
+STILL_SECONDS = 1.0
+"""Seconds for which the loop must stand still before the log tells of it."""
+
 _DAY = 86_400.0
 _STORE_SECONDS = 2.0  # in which the store answers, or is taken for away
 _FILES = Path("/dev/fd")  # a name for each open file, on Linux and on macOS
 _MEMORY = Path("/proc/self/statm")
+_PAUSE = 0.5  # seconds between two probes of the loop
+_UNKNOWN = "; what held it up let nobody look, or the whole process was stopped"
+_PYTHON = (sysconfig.get_path("stdlib"), "<frozen")
+_PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
 class Vitals(Struct):
-    """The figures of the process; None where the system does not tell.
+    """Figures of the process; None where the system does not tell.
 
     Attributes:
         conversations: in memory.
         talking: in how many of them a reply is under way, or waits for its turn.
         waiting: in how many of these no turn was begun yet.
         draining: the program is about to end.
-        files: and sockets that are open.
-        megabytes: of memory in use.
-        lag_ms: how long the loop took to get to what was to be done, a moment ago.
-        longest_lag_ms: the longest since the start.
+        files: files and sockets that are open.
+        megabytes: memory in use.
+        lag_ms: how late the event loop was, a moment ago.
+        longest_lag_ms: how late it ever was.
     """
 
     version: str
@@ -62,8 +69,8 @@ class Vitals(Struct):
     longest_lag_ms: float
 
 
-def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_seconds: float) -> Vitals:
-    """Count now. To be called on the loop that the engine runs on."""
+def vitals_of(engine: "Engine", monitor: "LoopMonitor", *, version: str, up_seconds: float) -> Vitals:
+    """Return the figures of the process as they are now. To be called on the loop that the engine runs on."""
     return Vitals(
         version=version,
         up_seconds=round(up_seconds, 1),
@@ -75,8 +82,8 @@ def vitals_of(engine: "Engine", pulse: "LoopMonitor", *, version: str, up_second
         threads=threading.active_count(),
         files=_open_files(),
         megabytes=_megabytes(),
-        lag_ms=round(pulse.lag * 1_000, 1),
-        longest_lag_ms=round(pulse.longest * 1_000, 1),
+        lag_ms=round(monitor.lag * 1_000, 1),
+        longest_lag_ms=round(monitor.longest * 1_000, 1),
     )
 
 
@@ -91,20 +98,20 @@ async def unready_store(store: "Store") -> str:
 
 
 async def bot_status(
-    books: "Engine | UsageLedger", store: "Store", payer: UsageScope, *, began: float, talking: int
+    ledger: "Engine | UsageLedger", store: "Store", payer: UsageScope, *, began: float, talking: int
 ) -> "BotStatus":
-    """Return the state of the program, and what is left for whoever asks.
+    """Return the state of the program, and the budget that is left for the person who asks.
 
     Args:
-        books: tell what was used.
+        ledger: tells what was used.
         store: open.
         payer: who asks, and where.
-        began: when the program did, on the monotonic clock.
+        began: when the program began, by `time.monotonic()`.
         talking: conversations in which a reply is being written.
     """
     from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus
 
-    bill = await books.bill()
+    bill = await ledger.bill()
     return BotStatus(
         version("pixi-persona"),
         up_seconds=time.monotonic() - began,
@@ -112,7 +119,7 @@ async def bot_status(
         today=await store.tally(ALL_ADDRESSES, time.time() - _DAY),
         month=bill.month,
         month_dollars=bill.month_dollars,
-        shares=await books.shares(payer),
+        shares=await ledger.shares(payer),
         searches=bill.searches,
     )
 
@@ -134,21 +141,12 @@ def _megabytes() -> int | None:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-STILL_SECONDS = 1.0
-"""Seconds of standstill from which it is told of."""
-
-_PAUSE = 0.5  # between two looks
-_UNKNOWN = "; what held it up let nobody look, or the whole process was stopped"
-_PYTHON = (sysconfig.get_path("stdlib"), "<frozen")
-_PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-
-
 class LoopMonitor:
-    """Measures how quickly the loop gets to what is to be done now.
+    """Keeps how late the event loop was. Made anew by whoever has it watched, see `reporting_stalls`.
 
     Attributes:
-        lag: seconds that the last sign of life took, or takes so far.
-        longest: the longest of them since the start.
+        lag: seconds that the loop took, or takes so far, to run the last probe.
+        longest: the longest `lag` since the start.
     """
 
     def __init__(self) -> None:
@@ -156,52 +154,52 @@ class LoopMonitor:
         self.longest = 0.0
 
     def beat(self, seconds: float) -> None:
-        """Note how long a sign of life took, or takes so far."""
+        """Note how long a probe took, or takes so far."""
         self.lag = seconds
         self.longest = max(self.longest, seconds)
 
 
 @contextmanager
 def reporting_stalls() -> Iterator[LoopMonitor]:
-    """Watch the loop that runs here, from a thread of its own, until the block is left. Gives its pulse.
+    """Watch the running loop, from a thread, until the block is left. Gives what keeps how late it was.
 
     A function that blocks (`time.sleep`, a request without `await`) cannot be ended from outside; but
     whoever runs the bot is told in the log where it stands, while it still does.
     """
-    pulse = LoopMonitor()
-    watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), pulse)
+    monitor = LoopMonitor()
+    watch = _StallWatch(asyncio.get_running_loop(), threading.get_ident(), monitor)
     thread = threading.Thread(target=watch.run, name="standstill", daemon=True)
     thread.start()
     try:
-        yield pulse
+        yield monitor
     finally:
         watch.stop()
         thread.join()
 
 
-class _Watch:
-    """Asks the loop for a sign of life, again and again.
+class _StallWatch:
+    """Probes the loop again and again: has it call a function, and measures how long that takes.
 
     Args:
-        loop: who is asked.
-        thread: where it runs.
-        pulse: told how long each takes.
+        loop: is probed.
+        thread: the id of the thread that it runs in.
+        monitor: told how long each probe takes.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, pulse: LoopMonitor) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, monitor: LoopMonitor) -> None:
         self._loop = loop
         self._thread = thread
-        self._pulse = pulse
+        self._monitor = monitor
         self._stopped = threading.Event()
-        self._answered = threading.Event()
+        self._answered = threading.Event()  # the loop ran the last probe
 
     def stop(self) -> None:
-        """End it, whatever it waits for."""
+        """End the thread, whatever it waits for."""
         self._stopped.set()
         self._answered.set()
 
     def run(self) -> None:
-        """The thread."""
+        """Probe until `stop`; this is what the thread runs."""
         began = time.monotonic()
         while not self._stopped.wait(_PAUSE):
             self._answered.clear()
@@ -210,17 +208,17 @@ class _Watch:
             asked = time.monotonic()
             self._loop.call_soon_threadsafe(self._answered.set)
             self._answered.wait(STILL_SECONDS)
-            self._pulse.beat(time.monotonic() - asked)
-            where = "" if self._answered.is_set() else self._tell()
+            self._monitor.beat(time.monotonic() - asked)
+            where = "" if self._answered.is_set() else self._report()
             self._answered.wait()
             ended = time.monotonic()
-            self._pulse.beat(ended - asked)
+            self._monitor.beat(ended - asked)
             if where or ended - began > _PAUSE + STILL_SECONDS:
                 _log.warning("for %.1f s nothing went on%s", ended - began, where or _UNKNOWN)
             began = ended
 
-    def _tell(self) -> str:
-        """Tell where it stands; gives the words for when it is over."""
+    def _report(self) -> str:
+        """Log where the loop stands still; return the same for the line that tells of its end."""
         frame = sys._current_frames().get(self._thread)
         if frame is None:
             return _UNKNOWN
@@ -233,15 +231,16 @@ class _Watch:
 
 
 def _culprit(frames: list[FrameType]) -> FrameType:
-    """Return the frame to blame, of all from the outermost on.
+    """Return the frame to blame: a library's function that our code called, else our own innermost one.
 
-    It is what we called, if that is neither ours nor Python's; else what is ours.
+    `frames` are all of the thread, from the outermost on.
     """
-    last_own = max((number for number, frame in enumerate(frames) if _is_own(frame)), default=-1)
-    called = [frame for frame in frames[last_own + 1 :] if not _is_pythons(frame)]
-    if called and last_own >= 0:
-        return called[0]
-    return frames[last_own] if last_own >= 0 else (called or frames)[-1]
+    own = [number for number, frame in enumerate(frames) if _is_own(frame)]
+    called = frames[own[-1] + 1 :] if own else frames
+    called = [frame for frame in called if not _is_pythons(frame)]
+    if own:
+        return called[0] if called else frames[own[-1]]
+    return (called or frames)[-1]
 
 
 def _is_own(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""Counts what happens in turns, and tells Prometheus of it and of the process.
+"""Counts what happens in turns, and tells Prometheus of it and of the process, also at a port for that alone.
 
 `Metrics` is an observer of an engine, see `pixi.channels.observing`: an event that it counts costs some
 additions, and all others one look into a table. What it counts it keeps in plain numbers. What needs no
@@ -12,21 +12,28 @@ those are `other`. Were there ever more values than `MOST_VALUES` of one label, 
 
 import asyncio
 import importlib
+import logging
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Set
+from contextlib import asynccontextmanager
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
 from pixi.app.health import LoopMonitor
+from pixi.settings import MonitoringSettings
+from pixi.settings.rules import cannot_listen, url_of
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from pixi.engine.engine import Engine
+
+_log = logging.getLogger("pixi.app")
 
 T = TypeVar("T")
 Form = dict[str, Any]
@@ -126,12 +133,12 @@ def gauges(**values: float) -> dict[str, Values]:
     return {f"pixi_{name}": {(): float(value)} for name, value in values.items()}
 
 
-def process_gauges(pulse: LoopMonitor, *, draining: bool) -> dict[str, Values]:
+def process_gauges(loop_monitor: LoopMonitor, *, draining: bool) -> dict[str, Values]:
     """Return the gauges of any program that stays."""
     plain = gauges(
         draining=draining,
-        loop_lag_seconds=round(pulse.lag, 4),
-        loop_lag_longest_seconds=round(pulse.longest, 4),
+        loop_lag_seconds=round(loop_monitor.lag, 4),
+        loop_lag_longest_seconds=round(loop_monitor.longest, 4),
         tasks=len(asyncio.all_tasks()),
         threads=threading.active_count(),
     )
@@ -246,16 +253,19 @@ class Metrics(Exposition):
 
     Args:
         engine: whose turns are counted.
-        pulse: gives how quickly the loop gets to what is to be done.
+        loop_monitor: gives how late the event loop was.
         failing: tells of each model's server that was asked whether it is known to fail, by host and port.
     """
 
     def __init__(
-        self, engine: "Engine", pulse: Callable[[], LoopMonitor], failing: Callable[[], Mapping[str, bool]]
+        self,
+        engine: "Engine",
+        loop_monitor: Callable[[], LoopMonitor],
+        failing: Callable[[], Mapping[str, bool]],
     ) -> None:
         super().__init__(OF_TURNS, self._gauges)
         self._engine = engine
-        self._pulse = pulse
+        self._loop_monitor = loop_monitor
         self._failing = failing
         self._known: dict[str, set[str]] = defaultdict(set)  # the values of each label so far
         self._takers: Mapping[str, Callable[[Form], None]] = {
@@ -291,7 +301,7 @@ class Metrics(Exposition):
                 conversations_in_memory=engine.kept,
             ),
             "pixi_breaker_open": {(server,): float(fails) for server, fails in self._failing().items()},
-            **process_gauges(self._pulse(), draining=engine.draining),
+            **process_gauges(self._loop_monitor(), draining=engine.draining),
         }
 
     # Counters.
@@ -339,3 +349,84 @@ class Metrics(Exposition):
                 return OTHER
             known.add(value)
         return value
+
+
+@asynccontextmanager
+async def monitoring_port(
+    settings: MonitoringSettings, metrics: Exposition, unready: Callable[[], Awaitable[str]]
+) -> AsyncGenerator[None, None]:
+    """Open the port for metrics and health checks, if there is to be one, until the block is left.
+
+    From then on turns count.
+
+    It is for programs that serve nothing else over HTTP, and for operators who want these figures apart from
+    what people reach. It knows three paths and no key. Nothing there is a word, a name or an id of a person;
+    but what models cost is nobody's business either, so that it listens on this machine alone unless the
+    settings name another address. There, it answers to addresses and to `localhost`, not to other names: a
+    page in the operator's browser could make one of its own lead here.
+
+    Args:
+        settings: have the port.
+        metrics: told at `/metrics`.
+        unready: says at `/readyz` why nothing can be done just now; "" where it can.
+
+    Raises:
+        ConfigError: the port is taken, or there is no such address.
+    """
+    host, port = settings.host, settings.port
+    if port is None:
+        yield
+        return
+    from aiohttp import web
+
+    from pixi.models.connections import is_loopback
+
+    here = is_loopback(host)
+    metrics.begin()
+
+    @web.middleware
+    async def guard(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if here and not _is_address(request.host):
+            raise web.HTTPMisdirectedRequest(text="Ask for this by the address 127.0.0.1, or as localhost.\n")
+        return await handler(request)
+
+    async def scraped(request: web.Request) -> web.Response:
+        body, kind = await metrics.rendered(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    async def alive(request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def ready(request: web.Request) -> web.Response:
+        why = await unready()
+        return web.Response(text=f"{why or 'ok'}\n", status=503 if why else 200)
+
+    app = web.Application(middlewares=[guard])
+    app.router.add_get("/metrics", scraped)
+    app.router.add_get("/healthz", alive)
+    app.router.add_get("/readyz", ready)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except (OSError, UnicodeError) as error:
+            raise cannot_listen(f"[monitoring] host = {host}, port = {port}", error) from None
+        _log.info("metrics and health checks at %s", url_of(host, runner.addresses[0][1]))
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _is_address(host: str) -> bool:
+    """Return whether a `Host` header names an address and no other computer's name."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

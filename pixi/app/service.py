@@ -58,7 +58,7 @@ class BotService:
         breakers: of the servers that models run on.
         hub: where what happens comes together, for pages that look on.
         metrics: what Prometheus is told, once they are begun.
-        pulse: how quickly the loop gets to what is to be done.
+        loop_monitor: how late the event loop was.
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
         closing: what is put on it is closed before the service is.
@@ -86,8 +86,8 @@ class BotService:
         self.routes: tuple[AddonRoute, ...] = ()
         self.hub = LiveHub(engine.tools.mask)
         self.breakers = models.breakers
-        self.metrics = Metrics(engine, lambda: self.pulse, lambda: models.breakers.open)
-        self.pulse = LoopMonitor()
+        self.metrics = Metrics(engine, lambda: self.loop_monitor, lambda: models.breakers.open)
+        self.loop_monitor = LoopMonitor()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
         self.mask = engine.tools.mask
@@ -239,7 +239,7 @@ class BotService:
     def vitals(self) -> Vitals:
         """Count how the process is doing. To be called on the loop that the service runs on."""
         up = time.monotonic() - self._began
-        return vitals_of(self.engine, self.pulse, version=self.version, up_seconds=up)
+        return vitals_of(self.engine, self.loop_monitor, version=self.version, up_seconds=up)
 
     async def unready(self) -> str:
         """Say why no reply can be begun just now, in a line; "" where one can.

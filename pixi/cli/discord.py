@@ -96,7 +96,7 @@ async def running_service(
     `part` is the name by which others see the process, see `read_processes`.
     """
     from pixi.app import open_service
-    from pixi.app.monitoring import monitoring_port
+    from pixi.app.metrics import monitoring_port
     from pixi.app.reload import reloading
     from pixi.cli.logs import vitals_on_signal
 
@@ -104,7 +104,7 @@ async def running_service(
     async with (
         open_service(settings, part=part, addons=paths, progress=told_once(), report=_log.warning) as service,
         reloading(service, read),
-        monitoring_port(service),
+        monitoring_port(service.settings.monitoring, service.metrics, service.unready),
     ):
         with vitals_on_signal(service):
             yield service

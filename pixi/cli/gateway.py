@@ -94,7 +94,7 @@ def _check(settings: "Settings") -> None:
 
 async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str, shards: str | None) -> int:
     from pixi.app.cluster.gateway import ShardClaim, open_gateway
-    from pixi.app.monitoring import monitoring_port
+    from pixi.app.metrics import monitoring_port
     from pixi.app.reload import reloading
     from pixi.channels.discord.bot import Bot, Shards
     from pixi.cli.running import until_one_ends
@@ -103,7 +103,7 @@ async def _stay(settings: "Settings", read: Callable[[], "Settings"], token: str
     async with (
         open_gateway(settings, _log.warning) as gateway,
         reloading(gateway, read),
-        monitoring_port(gateway),
+        monitoring_port(gateway.settings.monitoring, gateway.metrics, gateway.unready),
     ):
         claim = ShardClaim(
             settings.store.url,

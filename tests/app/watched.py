@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.monitoring import monitoring_port
+from pixi.app.metrics import monitoring_port
 from pixi.app.service import BotService
 from pixi.core.message import Author, Message
 from pixi.testing import RecordingChannel
@@ -48,7 +48,10 @@ async def watched(
     persona_file(folder, "wren", WREN)
     async with ScriptedOpenAI(choose=choose) as server:
         settings_file(folder, server, f"[prices]\nfirst = {{ prompt = 1.0, completion = 1.0 }}\n{more}")
-        async with service_in(folder) as service, monitoring_port(service):
+        async with (
+            service_in(folder) as service,
+            monitoring_port(service.settings.monitoring, service.metrics, service.unready),
+        ):
             yield service
 
 

@@ -52,7 +52,7 @@ class GatewayService:
         store: keeps everything, for the workers too.
         look: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
-        pulse: how quickly the loop gets to what is to be done.
+        loop_monitor: how late the event loop was.
         rates: counts requests to Discord, with those of the workers.
     """
 
@@ -65,7 +65,7 @@ class GatewayService:
         places: Mapping[str, ChannelConfig],
     ) -> None:
         self.metrics = Exposition(OF_GATEWAYS, self._gauges)
-        self.pulse = LoopMonitor()
+        self.loop_monitor = LoopMonitor()
         self.metrics.shared = ClusterGauges(queue).gauges
         self.engine = Recorder(store, queue, lambda: self.metrics.count("pixi_messages_recorded"))
         self.settings = settings
@@ -173,7 +173,7 @@ class GatewayService:
     # Records.
 
     def _gauges(self) -> Mapping[str, Values]:
-        return process_gauges(self.pulse, draining=self.engine.draining)
+        return process_gauges(self.loop_monitor, draining=self.engine.draining)
 
     async def unready(self) -> str:
         """Say why nothing is heard just now, in a line; "" where people are heard."""
@@ -218,7 +218,7 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
         async with open_queue(settings.store.url, settings.discord.queues) as queue:
             gateway = GatewayService(settings, persona_set, store, queue, await store.places())
             async with tracing_heard(gateway.engine, settings, version("pixi-persona")):
-                with reporting_stalls() as gateway.pulse:
+                with reporting_stalls() as gateway.loop_monitor:
                     yield gateway
     finally:
         await store.close()

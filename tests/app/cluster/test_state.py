@@ -18,7 +18,7 @@ from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.state import ClusterGauges, gateway_label
 from pixi.app.doctor import checks
 from pixi.app.doctor.cluster import check_cluster
-from pixi.app.monitoring import monitoring_port
+from pixi.app.metrics import monitoring_port
 from pixi.app.studio.health import QueueForm, _cluster
 from pixi.cli.frame import run
 from pixi.core.errors import StoreError
@@ -230,7 +230,10 @@ def test_the_flag_of_doctor_adds_the_check(
 async def test_a_gateway_has_the_port(tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pixi.app")
     chosen = settings(tmp_path, url)
-    async with open_gateway(chosen, print) as gateway, monitoring_port(gateway):
+    async with (
+        open_gateway(chosen, print) as gateway,
+        monitoring_port(gateway.settings.monitoring, gateway.metrics, gateway.unready),
+    ):
         port = port_of(caplog)
         await gateway.receive(message(0.0), RecordingChannel(TALK))
         await gateway.receive(message(0.0), RecordingChannel(TALK))
