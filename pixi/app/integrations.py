@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from pixi.core.errors import ConfigError, Reporter
 from pixi.settings import Settings
@@ -31,25 +31,40 @@ It does not wait for what may take long: that joins when it is there. What canno
 leaves the rest as it is. Settings that cannot hold raise `ConfigError`.
 """
 
-_COMMANDS = "command_integrations"
-"""The module of those that bring commands alone. Any model can write commands, without tools too; and as no
-command is ever taken away, they count from the next start."""
+_MCP, _BUILTIN = "mcp_integration", "builtin_integrations"
 
-_ALL: Mapping[str, tuple[str, Callable[[Settings], bool]]] = {
-    "apply_mcp": ("mcp_integration", lambda settings: bool(settings.mcp)),
-    "apply_search": ("tool_integrations", lambda settings: settings.web_search.engine != "off"),
-    "apply_pages": ("tool_integrations", lambda settings: settings.web_pages.read),
-    "apply_wikis": ("tool_integrations", lambda settings: bool(settings.wiki)),
-    "apply_gifs": (_COMMANDS, lambda settings: settings.gifs.engine != "off"),
-    "apply_stickers": (_COMMANDS, lambda settings: settings.discord.stickers),
-    "apply_history": ("tool_integrations", lambda settings: settings.discord.read_history),
+
+class _Kind(NamedTuple):
+    """An integration that there may be.
+
+    Attributes:
+        module: in `pixi.app`, with its `Apply`. It is imported where the integration is wanted: what reaches
+            out is heavy.
+        is_wanted: returns whether the settings want it.
+        is_command: it brings commands alone. Any model can write commands, without tools too; and as no
+            command is ever taken away, it counts from the next start.
+    """
+
+    module: str
+    is_wanted: Callable[[Settings], bool]
+    is_command: bool = False
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "apply_mcp": _Kind(_MCP, lambda settings: bool(settings.mcp)),
+    "apply_search": _Kind(_BUILTIN, lambda settings: settings.web_search.engine != "off"),
+    "apply_pages": _Kind(_BUILTIN, lambda settings: settings.web_pages.read),
+    "apply_wikis": _Kind(_BUILTIN, lambda settings: bool(settings.wiki)),
+    "apply_gifs": _Kind(_BUILTIN, lambda settings: settings.gifs.engine != "off", is_command=True),
+    "apply_stickers": _Kind(_BUILTIN, lambda settings: settings.discord.stickers, is_command=True),
+    "apply_history": _Kind(_BUILTIN, lambda settings: settings.discord.read_history),
 }
-"""Module of each integration by the name of its `Apply`, and a test whether the settings want it."""
+"""The integrations by the names of their `Apply`."""
 
 
 @dataclass(eq=False)
 class Integrations:
-    """The reach of personas beyond the chat. `close` it.
+    """What personas can reach beyond the chat. `close` it.
 
     Attributes:
         addon: takes commands and tools.
@@ -67,9 +82,10 @@ class Integrations:
     report: Reporter
 
     def __post_init__(self) -> None:
-        self._used: dict[str, Apply] | None = None  # None: nothing was applied yet
-        self._kept: dict[str, Any] = {}
-        self._wanted: dict[str, object] = {}  # what the tools of each source go by
+        self._is_start = True  # nothing was applied yet
+        self._used: dict[str, Apply] = {}  # that were wanted once; they take their tools away by themselves
+        self._kept: dict[str, Any] = {}  # what `once` made
+        self._wanted: dict[str, object] = {}  # by source, what its tools go by; None: they were taken away
         self._closing = AsyncExitStack()
         self.cannot_search: str | None = None
 
@@ -79,19 +95,19 @@ class Integrations:
         Without `tools`, only those that bring commands are opened.
 
         Raises:
-            ConfigError: the settings of one cannot hold. Then the others may have changed already.
+            ConfigError: the settings of one cannot hold. Then the others may have changed already; `apply`
+                other settings, such as those before.
         """
-        is_start = self._used is None
-        self._used = self._used or {}
-        for name, (module, wanted) in _ALL.items():
-            fits = is_start if module == _COMMANDS else tools
-            if fits and name not in self._used and wanted(settings):
-                # Imported in a thread, and only where it is wanted: what reaches out is heavy.
-                loaded = await asyncio.to_thread(importlib.import_module, f"pixi.app.{module}")
-                self._used[name] = getattr(loaded, name)
-        for name, each in self._used.items():
-            if is_start or _ALL[name][0] != _COMMANDS:
-                await each(self, settings)
+        is_start, self._is_start = self._is_start, False
+        for name, kind in _KINDS.items():
+            may_be_opened = is_start if kind.is_command else tools
+            if may_be_opened and name not in self._used and kind.is_wanted(settings):
+                module = await asyncio.to_thread(importlib.import_module, f"pixi.app.{kind.module}")
+                # Before it is called: one that fails is called with the next settings too, and goes by them.
+                self._used[name] = getattr(module, name)
+        for name, apply in self._used.items():
+            if is_start or not _KINDS[name].is_command:
+                await apply(self, settings)
         if web := self._kept.get("web"):
             web.contact = settings.web_pages.contact
 

@@ -105,6 +105,8 @@ class SettingsReloader:
         self._read = read
         self._folder = folder
         self._started = service.settings
+        # The settings by which integrations were opened; None: those that had a fault opened some of them.
+        self._extended: Settings | None = service.settings
         self._waiting: frozenset[str] = frozenset()  # keys that changed and need a restart
         self._looking = asyncio.Lock()
 
@@ -128,8 +130,10 @@ class SettingsReloader:
             settings = await asyncio.to_thread(self._read)
             if settings.origin is None and service.settings.origin is not None:
                 raise ConfigError(f"{service.settings.origin} is gone; put it back.")
-            if settings != service.settings:
+            if settings != self._extended:  # also where those before a fault are back
+                self._extended = None
                 await service.extend(settings)
+                self._extended = settings
             persona_set = await asyncio.to_thread(read_personas, settings, service.persona_set)
             persona_set = await service.admit(persona_set, service.persona_set)
             before, there = service.settings, service.persona_set

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import tool_integrations
+from pixi.app import builtin_integrations
 from pixi.app.reload import SettingsReloader
 from tests.app.scene import hello, persona_file, reading, service_in, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
@@ -39,7 +39,7 @@ async def test_it_goes_by_new_settings(
             assert again is not first
             assert again.personas == ("pixi",)
 
-            monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
+            monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
             caplog.clear()
             settings_file(tmp_path, server, READ)
             await reloading.look()
@@ -48,4 +48,21 @@ async def test_it_goes_by_new_settings(
 
             settings_file(tmp_path, server)
             await reloading.look()
+            assert tools.get("read_page") is None
+
+
+async def test_it_goes_with_settings_that_had_a_fault_once_those_before_are_back(tmp_path: Path) -> None:
+    persona_file(tmp_path, "pixi")
+    wikis = '[wiki."a-b"]\nurl = "http://a.example"\n[wiki.a_b]\nurl = "http://b.example"\n'
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with service_in(tmp_path) as service:
+            tools, reloading = service.engine.tools, SettingsReloader(service, reading(tmp_path), tmp_path)
+            settings_file(tmp_path, server, f"{READ}{wikis}")
+            assert "their tools would both be called" in await reloading.look()
+            assert tools.get("read_page") is not None
+            settings_file(tmp_path, server, f'{READ}[persona]\ndefault = "nobody"\n')
+            assert "nobody" in await reloading.look()
+            settings_file(tmp_path, server)
+            assert await reloading.look() == ""
             assert tools.get("read_page") is None

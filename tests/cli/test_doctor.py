@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.command_integrations import BASES
+from pixi.app.builtin_integrations import GIF_BASES
 from pixi.app.doctor import checks as doctor
 from pixi.app.doctor import servers
 from pixi.app.doctor.servers import Finding
@@ -355,14 +355,14 @@ def run(config: Path | None = None) -> int:
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pixi.app import tool_integrations
+    from pixi.app import builtin_integrations
 
     assert await findings(servers.check_web_pages, settings(tmp_path)) == []
     given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
     assert str(await only(servers.check_web_pages, given)) == (
         "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
     )
-    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
+    monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
     found = await only(servers.check_web_pages, given)
     assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
 
@@ -380,7 +380,7 @@ async def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     without = await only(servers.check_gifs, settings(tmp_path, gifs__engine="giphy"))
     assert "PIXI_GIFS__API_KEY=" in without.text
     async with gif_services() as services:
-        monkeypatch.setitem(BASES, "klipy", services.base)
+        monkeypatch.setitem(GIF_BASES, "klipy", services.base)
         given = settings(tmp_path, gifs__engine="klipy", gifs__api_key=KEY)
         found = await only(servers.check_gifs, given)
         assert str(found).startswith("ok   gifs — KLIPY takes the key, set by ")

@@ -264,10 +264,10 @@ async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
     pages = settings.web_pages
     if not pages.read:
         return
-    from pixi.app.tool_integrations import check_installed
+    from pixi.app.builtin_integrations import require_page_reader
 
     try:
-        check_installed()
+        require_page_reader()
     except ConfigError as error:
         yield Finding(False, "web_pages", str(error))
     else:
@@ -356,13 +356,13 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
     """
     if settings.gifs.engine == "off":
         return
-    from pixi.app.command_integrations import source_of
+    from pixi.app.builtin_integrations import gif_source_of
     from pixi.fetching.web import Web
     from pixi.web.gif_sources import GifError, GifFolder
 
     try:
         async with Web() as web:
-            source = source_of(settings.gifs, web)
+            source = gif_source_of(settings.gifs, web)
             if isinstance(source, GifFolder):
                 count, folder = await asyncio.to_thread(source.count), settings.gifs.folder
                 lack = f"there is no picture in {folder}: put some there, named by what they show"

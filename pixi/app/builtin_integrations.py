@@ -1,11 +1,13 @@
-"""Integrations that bring tools: pages of the web, its search, wikis, and the history of a Discord server."""
+"""The integrations but for MCP: web pages, web search, wikis, GIFs, stickers, a Discord server's history."""
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 
-from pixi.addons import server_history, web_pages, web_search
+from pixi.addons import pictures, server_history, web_pages, web_search
+from pixi.addons.pictures import gifs_from
 from pixi.addons.web_pages import ReadLimits
 from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend
 from pixi.addons.wiki import WikiOf, source_of, tool_names, wiki_tools
@@ -14,13 +16,17 @@ from pixi.app.models import searches
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.fetching.web import Web
-from pixi.settings import Settings, WebSearchSettings, WikiSettings
+from pixi.settings import GifSettings, Settings, WebSearchSettings, WikiSettings
 from pixi.toolbox.addon import Addon
+from pixi.web.gif_sources import GIPHY, KLIPY, GifFolder, GifSource, Giphy, Klipy
 from pixi.web.pages import PageLimits, WebPageReader
 from pixi.web.search_engines import DuckDuckGo, SearXNG, require_ddgs
 from pixi.web.wiki import Wiki, wikipedia_in
 
 _log = logging.getLogger("pixi.web")
+
+GIF_BASES = {"klipy": KLIPY, "giphy": GIPHY}
+"""Addresses of the services that have GIFs."""
 
 
 async def apply_pages(integrations: Integrations, settings: Settings) -> None:
@@ -33,7 +39,7 @@ async def apply_pages(integrations: Integrations, settings: Settings) -> None:
     if not wanted.read:
         integrations.bring(web_pages.SOURCE)
         return
-    check_installed()
+    require_page_reader()
     # Its own connections: hosts that hang, of which there are many, hold up nothing else.
     web = integrations.once("web of pages", Web)
     web.contact = wanted.contact
@@ -44,11 +50,11 @@ async def apply_pages(integrations: Integrations, settings: Settings) -> None:
     integrations.bring(web_pages.SOURCE, portion, setup)
 
 
-def check_installed() -> None:
-    """See that what reads pages is here.
+def require_page_reader() -> None:
+    """See that the libraries which read pages are installed.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: they are not.
     """
     if any(find_spec(name) is None for name in ("trafilatura", "protego")):
         raise ConfigError('[web_pages] read = true needs `pip install "pixi-persona[web]"`.')
@@ -170,3 +176,41 @@ async def apply_history(integrations: Integrations, settings: Settings) -> None:
         server_history.SOURCE
     )  # a persona that names it goes without, where it is off
     integrations.bring(server_history.SOURCE, settings.discord.read_history or None, server_history.setup)
+
+
+async def apply_gifs(integrations: Integrations, settings: Settings) -> None:
+    """Register the command, where there is a source of pictures.
+
+    Raises:
+        ConfigError: there is no key, or no folder.
+    """
+    source = gif_source_of(settings.gifs, integrations.once("web", Web))
+    if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
+        integrations.report(
+            f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
+            "Put some there, and start again."
+        )
+        return
+    gifs_from(source, integrations.tools.mask)(integrations.addon)
+
+
+def gif_source_of(settings: GifSettings, web: Web) -> GifSource:
+    """Return the source that the settings name.
+
+    Raises:
+        ConfigError: it is a service, and there is no key for it.
+    """
+    if settings.engine == "folder":
+        return GifFolder(settings.folder)
+    if settings.api_key is None:
+        raise ConfigError(
+            f'gifs.api_key: engine = "{settings.engine}" needs a key: write PIXI_GIFS__API_KEY=… in .env '
+            '(docs/gifs.md says where to get one), or engine = "off".'
+        )
+    door = Klipy if settings.engine == "klipy" else Giphy
+    return door(web, settings.api_key.reveal(), settings.rating, base=GIF_BASES[settings.engine])
+
+
+async def apply_stickers(integrations: Integrations, settings: Settings) -> None:
+    """Register the command; whether a server's stickers are told of follows the settings by itself."""
+    pictures.setup(integrations.addon)
