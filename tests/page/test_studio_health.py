@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from pixi.app.cluster.processes import RunningProcess
+from pixi.app.cluster.state import RunningProcess
 from pixi.app.doctor.servers import Finding
 from pixi.app.studio import health
 from pixi.app.studio.health import ClusterForm, QueueForm

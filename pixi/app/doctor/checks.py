@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.app.doctor.cluster import check_cluster
+from pixi.app.cluster.state import check_cluster
 from pixi.app.doctor.servers import (
     Finding,
     check_discord,

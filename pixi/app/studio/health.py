@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
-from pixi.app.cluster.processes import RunningProcess, read_processes
+from pixi.app.cluster.state import RunningProcess, read_processes, read_state
 from pixi.app.doctor.checks import Check, checks
 from pixi.app.doctor.servers import Finding
 from pixi.app.health import Vitals
@@ -202,8 +202,6 @@ async def _cluster(url: str) -> ClusterForm:
             found = await session.execute("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")
             if await found.fetchone() != (True,) or not find_spec("procrastinate"):
                 return ClusterForm(processes)
-            from pixi.app.cluster.state import read_state
-
             state = await read_state(session, address)
             return ClusterForm(processes, QueueForm(state.waiting, state.oldest_seconds, state.stalled))
     except TimeoutError:

@@ -12,12 +12,10 @@ import psycopg
 import pytest
 
 from pixi.app.cluster.gateway import ShardClaim, open_gateway
-from pixi.app.cluster.processes import read_processes
 from pixi.app.cluster.queue import ConversationQueue, open_queue
 from pixi.app.cluster.recorder import Recorder
-from pixi.app.cluster.state import ClusterGauges, gateway_label
+from pixi.app.cluster.state import ClusterGauges, check_cluster, gateway_label, read_processes
 from pixi.app.doctor import checks
-from pixi.app.doctor.cluster import check_cluster
 from pixi.app.metrics import monitoring_port
 from pixi.app.studio.health import QueueForm, _cluster
 from pixi.cli.frame import run
