@@ -125,7 +125,7 @@ _HOUSES = (
 _LARGEST = ("tests/channels/http/test_slow_readers",)
 _TOGETHER = {
     "SDKs": (
-        *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
+        *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_server_models"),
         # And what leaves little behind, so that this process has enough to do.
         *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
         "tests/store/",

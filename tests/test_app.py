@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import find_persona, open_engine, open_service, runs_here
+from pixi.app import find_persona, open_engine, open_service
 from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Sent, TurnEnded
 from pixi.core.persona import Persona
 from pixi.settings import ModelSettings, Settings, load
+from pixi.settings.model_choice import runs_here
 from pixi.testing import RecordingChannel
 from tests.servers.scripted_openai import ScriptedOpenAI, answer, finish, stream
 from tests.waiting import until

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app.doctor.checks import check_key
-from pixi.app.models import door_to
+from pixi.app.models import server_model_of
 from pixi.core.errors import ConfigError
 from pixi.models.deadlines import Deadlines
 from pixi.settings import ModelSettings, Settings
@@ -62,7 +62,7 @@ def test_however_openais_address_is_written_its_key_stays_there(
     settings = load(environ=given | ({"OPENAI_BASE_URL": base_url} if base_url else {}), folder=tmp_path)
     assert settings.model.api_key is None
     with pytest.raises(ConfigError, match=rf"no key for the model 'x' at \S+: set {variable} in"):
-        door_to(settings.model, "x", native=False, deadlines=Deadlines())
+        server_model_of(settings.model, "x", native=False, deadlines=Deadlines())
 
 
 STAND_INS = """\

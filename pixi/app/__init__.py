@@ -2,6 +2,5 @@
 
 from pixi.app.building import open_engine, open_service
 from pixi.app.personas import find_persona
-from pixi.settings.model_choice import runs_here
 
-__all__ = ["find_persona", "open_engine", "open_service", "runs_here"]
+__all__ = ["find_persona", "open_engine", "open_service"]

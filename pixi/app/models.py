@@ -61,7 +61,7 @@ def searches(chosen: ModelSettings, *, native: bool = True) -> bool:
     return native and not runs_here(chosen) and api_of(chosen, native=True) != "chat"
 
 
-def door_to(
+def server_model_of(
     chosen: ModelSettings,
     name: str,
     *,
@@ -70,13 +70,13 @@ def door_to(
     retries: "Retries | None" = None,
     breakers: "Breakers | None" = None,
 ) -> "ServerModel":
-    """Return the door to a model at a server.
+    """Return the model at a server that the settings choose; nothing is asked of it yet.
 
     Args:
         chosen: the model's settings.
         name: its id there.
         native: it is to search the web by itself, if it can.
-        deadlines, retries, breakers: as every door takes them.
+        deadlines, retries, breakers: see `ServerModel`.
 
     Raises:
         ConfigError: there is no key for it, or an address is none.
@@ -232,15 +232,15 @@ class _Opening(Struct, frozen=True):
                 tools=chosen.tools,
                 grammar=chosen.grammar,
             )
-        name = chosen.name or await _only_model(self._door(chosen, ""))
-        door = self._door(chosen, name, wait)
-        await door.learn()
-        return door
+        name = chosen.name or await _only_model(self._server_model(chosen, ""))
+        model = self._server_model(chosen, name, wait)
+        await model.learn()
+        return model
 
     def _stand_in(self, chosen: ModelSettings, *, is_last: bool) -> "Model":
         wait = None if is_last else _LISTED_WAIT
         if chosen.name and not runs_here(chosen):
-            return self._door(chosen, chosen.name, wait)
+            return self._server_model(chosen, chosen.name, wait)
         return self._later(chosen, wait=wait)
 
     def _later(self, chosen: ModelSettings, *, wait: float | None) -> "Model":
@@ -254,11 +254,11 @@ class _Opening(Struct, frozen=True):
 
         return LazyModel(_called(chosen), self._expected(chosen), opened)
 
-    def _door(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "ServerModel":
+    def _server_model(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "ServerModel":
         from pixi.models.deadlines import Deadlines
         from pixi.models.faults import Retries
 
-        return door_to(
+        return server_model_of(
             chosen,
             name,
             native=self.native,

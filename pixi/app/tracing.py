@@ -30,7 +30,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from pixi.app.logs import TRACE_HEADERS, TURN_SPAN
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
 
-    from pixi.app.cluster.recorder import Recorder
     from pixi.app.service import BotService
     from pixi.settings import Settings
 
@@ -83,17 +82,15 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def tracing_heard(
-    recorder: "Recorder", settings: "Settings", version: str
-) -> AsyncGenerator[None, None]:
-    """Send traces of what a gateway hears, as `tracing` does of turns.
+    settings: "Settings", version: str
+) -> AsyncGenerator[Callable[[], AbstractContextManager[None]], None]:
+    """Send traces of what a gateway hears, as `tracing` does of turns. Gives what makes `Recorder.hearing`.
 
     Raises:
         ConfigError: as `tracing`.
     """
     async with _tracer(settings, version) as tracer:
-        if tracer is not None:
-            recorder.hearing = heard_spans(tracer)
-        yield
+        yield nullcontext if tracer is None else heard_spans(tracer)
 
 
 @asynccontextmanager

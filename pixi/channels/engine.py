@@ -18,7 +18,7 @@ conversations that lost words. It drops what it holds of them."""
 class Intake(Protocol):
     """Takes what people do: each message is answered once, in order, by one process at a time.
 
-    Where one process is all, that is the engine. In parts it is a recorder, for workers that answer.
+    Where one process is all, that is the engine. In parts it is a `Recorder`, for workers that answer.
     Conversations go by their addresses. Methods raise `StoreError` where the store cannot be read or written.
     """
 

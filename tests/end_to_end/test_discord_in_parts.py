@@ -10,9 +10,8 @@ import pytest
 
 from pixi.app import open_service
 from pixi.app.cluster import worker as worker_module
-from pixi.app.cluster.gateway import GatewayService, open_gateway
+from pixi.app.cluster.gateway import GatewayService, Recorder, open_gateway
 from pixi.app.cluster.queue import open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.worker import Worker, open_worker
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client

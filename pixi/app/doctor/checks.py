@@ -49,8 +49,7 @@ async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
 
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
     """Return whether there is a key where one is needed. Whether it is accepted is seen with the model."""
-    from pixi.app import runs_here
-    from pixi.settings.model_choice import key_name
+    from pixi.settings.model_choice import key_name, runs_here
 
     model = settings.model
     if runs_here(model):

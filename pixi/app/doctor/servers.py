@@ -130,7 +130,7 @@ async def _look_for_models() -> "list[str]":
 
 
 async def _model_found(subject: str, model: "ModelSettings") -> Finding:
-    from pixi.app import runs_here
+    from pixi.settings.model_choice import runs_here
 
     try:
         told = _found_on_this_machine(model) if runs_here(model) else await _found_at_server(model)
@@ -155,15 +155,15 @@ def _found_on_this_machine(model: "ModelSettings") -> str:
 
 
 async def _found_at_server(model: "ModelSettings") -> str:
-    from pixi.app.models import door_to
+    from pixi.app.models import server_model_of
     from pixi.models.deadlines import Deadlines
 
     # Each provider lists its models for its own API; what they all list for chat completions is the same.
-    door = door_to(model, model.name, native=True, deadlines=Deadlines(first=LISTING_SECONDS))
+    server = server_model_of(model, model.name, native=True, deadlines=Deadlines(first=LISTING_SECONDS))
     try:
-        listed = await door.models()
+        listed = await server.models()
     finally:
-        await door.close()
+        await server.close()
     host = urlsplit(model.base_url).netloc.rpartition("@")[2]
     if model.name in listed:
         return f"{model.name} at {host} ({await _size_at_server(model, model.name)})"
@@ -173,16 +173,16 @@ async def _found_at_server(model: "ModelSettings") -> str:
 
 
 async def _size_at_server(model: "ModelSettings", name: str) -> str:
-    from pixi.app.models import door_to
+    from pixi.app.models import server_model_of
     from pixi.models.deadlines import Deadlines
     from pixi.models.traits import describe
 
-    door = door_to(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
+    server = server_model_of(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
     try:
-        await door.learn()
-        return describe(door.traits)
+        await server.learn()
+        return describe(server.traits)
     finally:
-        await door.close()
+        await server.close()
 
 
 def _not_listed(name: str, listed: list[str], host: str) -> str:

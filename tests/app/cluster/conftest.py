@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from pixi.app.cluster.gateway import Recorder
 from pixi.app.cluster.queue import ConversationQueue, open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.store.opening import open_store
 from pixi.store.store import Store
 from pixi.testing import ScriptedModel

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pixi.app.cluster.gateway import Recorder
 from pixi.app.cluster.queue import open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.engine import Engine
 from pixi.store.opening import open_store
 from pixi.testing import ScriptedModel

@@ -11,9 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pixi.app.cluster.gateway import ShardClaim, open_gateway
+from pixi.app.cluster.gateway import Recorder, ShardClaim, open_gateway
 from pixi.app.cluster.queue import ConversationQueue, open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.app.cluster.state import ClusterGauges, check_cluster, gateway_label, read_processes
 from pixi.app.doctor import checks
 from pixi.app.metrics import monitoring_port

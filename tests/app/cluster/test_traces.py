@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
+from pixi.app.cluster.gateway import Recorder
 from pixi.app.cluster.queue import open_queue
-from pixi.app.cluster.recorder import Recorder
 from pixi.app.logs import TRACE_HEADERS
 from pixi.app.service import BotService
 from pixi.app.tracing import TurnTracer, heard_spans

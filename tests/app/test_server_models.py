@@ -1,4 +1,4 @@
-"""Which door leads to a model: by what its settings say, and by what its host can."""
+"""Which API a model is asked by: by what its settings say, and by what its host can."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.models import api_of, door_to, open_model, searches
+from pixi.app.models import api_of, open_model, searches, server_model_of
 from pixi.app.reload import SettingsReloader
 from pixi.core.errors import ConfigError
 from pixi.models.breaker import Breakers
@@ -49,27 +49,27 @@ async def test_a_host_that_searches_is_spoken_with_so_where_that_is_wanted(base_
     assert not searches(chosen, native=False)
     assert api_of(chosen, native=True) == api
     assert searches(chosen) == (api != "chat")
-    door = door_to(chosen, "m", native=True, deadlines=Deadlines())
-    assert f"'{api}'" in repr(door)
-    assert door.traits.searches == (api != "chat")
-    await door.close()
+    model = server_model_of(chosen, "m", native=True, deadlines=Deadlines())
+    assert f"'{api}'" in repr(model)
+    assert model.traits.searches == (api != "chat")
+    await model.close()
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("native", [False, True])
 async def test_what_the_settings_say_holds_at_any_host(api: ApiForm, native: bool) -> None:
     chosen = model_at("https://models.example/v1", api)
-    door = door_to(chosen, "m", native=native, deadlines=Deadlines())
-    assert f"'{api}'" in repr(door)
-    assert door.traits.searches == (native and api != "chat")
-    await door.close()
+    model = server_model_of(chosen, "m", native=native, deadlines=Deadlines())
+    assert f"'{api}'" in repr(model)
+    assert model.traits.searches == (native and api != "chat")
+    await model.close()
 
 
 @pytest.mark.parametrize("api", ["anthropic", "gemini"])
 async def test_openais_address_is_nobody_elses(api: ApiForm) -> None:
-    door = door_to(model_at(ModelSettings().base_url, api), "m", native=False, deadlines=Deadlines())
-    assert "api.openai.com" not in repr(door)
-    await door.close()
+    model = server_model_of(model_at(ModelSettings().base_url, api), "m", native=False, deadlines=Deadlines())
+    assert "api.openai.com" not in repr(model)
+    await model.close()
 
 
 def test_a_model_that_runs_here_searches_nothing() -> None:
@@ -79,7 +79,7 @@ def test_a_model_that_runs_here_searches_nothing() -> None:
 def test_openai_wants_a_key() -> None:
     chosen = replace(model_at("https://api.openai.com/v1", "responses"), api_key=None)
     with pytest.raises(ConfigError, match=r"no key for the model 'm' at api\.openai\.com"):
-        door_to(chosen, "m", native=False, deadlines=Deadlines())
+        server_model_of(chosen, "m", native=False, deadlines=Deadlines())
 
 
 def either(seen: Seen) -> Reply:
