@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.contenders import new_event_loop
 from benchmarks.latency_worker import resident_kilobytes
-from pixi.app import open_service
+from pixi.app.service import open_service
 from pixi.channels.discord.bot import Bot
 from pixi.channels.http.server import HttpServer
 from pixi.cli.running import tune

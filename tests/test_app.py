@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import find_persona, open_engine, open_service
+from pixi.app import find_persona, open_engine
+from pixi.app.service import open_service
 from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Sent, TurnEnded

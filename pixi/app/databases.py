@@ -2,7 +2,7 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field, structs
 
 from pixi.app.models import ModelPool
-from pixi.core.errors import ConfigError, Reporter
+from pixi.core.errors import ConfigError, Reporter, silent
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
 from pixi.core.stamps import Citation
@@ -174,7 +174,7 @@ class DatabasePool:
             return self._agent
 
     async def helper(self) -> "Model":
-        """The model that reads what is too long for the one that answers; opened when it is first wanted.
+        """Return the model that reads what is too long for the one that answers; opened when first wanted.
 
         Raises:
             PixiError: it cannot be opened.
@@ -250,7 +250,7 @@ async def open_library(
     main: "Model | None" = None,
     reads: bool = True,
     follow: bool = False,
-    progress: Reporter = lambda _: None,
+    progress: Reporter = silent,
     count: Count | None = None,
 ) -> AsyncGenerator[DatabasePool, None]:
     """Open databases, and close them again whatever happens.
@@ -396,10 +396,8 @@ class DatabaseState(Struct, frozen=True):
         }
 
 
-async def inspect_all(
-    every: "Sequence[DatabaseRef]", progress: Callable[[str], None]
-) -> AsyncIterator[DatabaseState]:
-    """Look at each in turn. It takes `ALL_SECONDS` at most, but for counting files."""
+async def inspect_all(every: "Sequence[DatabaseRef]", progress: Reporter) -> AsyncIterator[DatabaseState]:
+    """Yield the state of each. It takes `ALL_SECONDS` at most, but for counting files."""
     loop = asyncio.get_running_loop()
     end = loop.time() + ALL_SECONDS
     for each in every:
@@ -407,8 +405,8 @@ async def inspect_all(
         progress("")
 
 
-async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], None]) -> DatabaseState:
-    """Look at one; it reads what is new in its folder for as long as it is given."""
+async def inspect(ref: "DatabaseRef", seconds: float, progress: Reporter) -> DatabaseState:
+    """Return the state of a database, after it read what is new in its folder for at most `seconds`."""
     from pixi.knowledge.database import DirectoryDatabase
 
     try:
@@ -426,28 +424,28 @@ async def inspect(ref: "DatabaseRef", seconds: float, progress: Callable[[str], 
     except ConfigError as error:
         trouble = str(error)
     finally:
-        found = _looked_at(folder, database, finished=finished, trouble=trouble)
+        found = _state_of(folder, database, finished=finished, trouble=trouble)
         await database.close()
     return found
 
 
 async def inspect_open(ref: "DatabaseRef", database: "DirectoryDatabase") -> DatabaseState:
-    """Look at one that is open, and reads on by itself."""
+    """Return the state of a database that is open, and reads on by itself."""
     try:
         folder = await asyncio.to_thread(_folder, ref)
     except (ConfigError, OSError) as error:
         return await broken(ref, error)
-    return _looked_at(folder, database, finished=database.state.finished)
+    return _state_of(folder, database, finished=database.state.finished)
 
 
 async def broken(ref: "DatabaseRef", error: Exception) -> DatabaseState:
-    """Tell of one that cannot be opened."""
+    """Return the state of a database that cannot be opened."""
     about = await asyncio.to_thread(ref.describe)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return DatabaseState(ref, about.title, about.text, trouble=reason)
 
 
-def _looked_at(
+def _state_of(
     folder: DatabaseState, database: "DirectoryDatabase", *, finished: bool, trouble: str = ""
 ) -> DatabaseState:
     state = database.state
@@ -463,7 +461,7 @@ def _looked_at(
 
 
 def _folder(ref: "DatabaseRef") -> DatabaseState:
-    """Look at a database's description, and count the documents in its folder, with their bytes together.
+    """Return the state of a database that was not opened: its description, and how many documents it has.
 
     Raises:
         ConfigError, OSError: it cannot be read.

@@ -59,7 +59,7 @@ class RebuiltRequest(Struct, frozen=True):
         return (*before, *(line for turn in self.window for line in turn.lines))
 
     def requests(self) -> list[Request]:
-        """The requests of the turn, each with what came of those before it; none where it was forgotten."""
+        """Return the requests of the turn, each with what came of those before it; none if forgotten."""
         if self.said is None:
             return []
         settings = self.session.shared.settings
@@ -148,7 +148,7 @@ def _offered(
 
 
 def _answered(looked_back: LookedBack) -> Message:
-    """The message that was answered. Of one that was forgotten neither the name nor the place is known."""
+    """Return the message that was answered; one without name and place where it was forgotten."""
     meant = [message for message in looked_back.messages if message.addressed]
     unknown = Message("", looked_back.record.conversation, Author("", ""), "", 0.0)
     return meant[-1] if meant else unknown

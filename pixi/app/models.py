@@ -115,7 +115,7 @@ def _dialect(api: Api) -> "Dialect":
 
 
 def _base_url(chosen: ModelSettings, api: Api) -> str:
-    """The address of a model's server: that of the settings, unless it is OpenAI's and the API is not."""
+    """Return the address of a model's server: the provider's own, where the settings still have OpenAI's."""
     is_own = api in ("anthropic", "gemini")
     return _dialect(api).base_url if is_own and is_openais(chosen.base_url) else chosen.base_url
 
@@ -217,7 +217,7 @@ class _Opening(Struct, frozen=True):
         )
 
     async def one(self, chosen: ModelSettings, *, wait: float | None = None) -> "Model":
-        """A model by itself. `wait`: the longest pause that its server may ask for; None: any."""
+        """Open a model by itself. `wait`: the longest pause that its server may ask for; None: any."""
         if runs_here(chosen):
             from pixi.models.llama import LocalModel
 

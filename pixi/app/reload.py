@@ -45,10 +45,9 @@ _NO_SETTINGS = {"origin", "sources"}
 def changed_keys(before: Settings, after: Settings) -> tuple[str, ...]:
     """Return the keys whose values differ; of a further model that came or went, the section."""
     keys = tuple(_changed(before, after))
-    # What the helper has of the main model is not told twice.
-    return tuple(
-        key for key in keys if key.removeprefix("helper_") == key or key.removeprefix("helper_") not in keys
-    )
+    # The helper has most of the main model's settings: what it has of them is not told twice.
+    of_the_main_model = {f"helper_{key}" for key in keys}
+    return tuple(key for key in keys if key not in of_the_main_model)
 
 
 def _changed(before: Settings, after: Settings) -> Iterator[str]:
@@ -90,10 +89,10 @@ def changed_personas(before: Mapping[str, Persona], after: Mapping[str, Persona]
 
 
 class SettingsReloader:
-    """Keeps a service to what its files say.
+    """Lets a service go by its settings and personas, whenever their files change.
 
     Args:
-        service: what goes by them.
+        service: goes by them.
         read: reads the settings again, as they were read at the start.
         folder: where the settings file and `.env` are looked for.
     """
@@ -108,23 +107,23 @@ class SettingsReloader:
         # The settings by which integrations were opened; None: those that had a fault opened some of them.
         self._extended: Settings | None = service.settings
         self._waiting: frozenset[str] = frozenset()  # keys that changed and need a restart
-        self._looking = asyncio.Lock()
+        self._reloading = asyncio.Lock()
 
     async def run(self) -> None:
         """Watch, until cancelled."""
         async with aclosing(changes(self._watched)) as changed:
             async for _ in changed:
-                await self.look()
+                await self.reload()
 
-    async def look(self) -> str:
-        """Read everything again, and tell in a line each what changed or why nothing did.
+    async def reload(self) -> str:
+        """Read everything again, and log in a line each what changed, or why nothing did.
 
         Return why nothing did; "" where nothing stood in the way.
         """
-        async with self._looking:
-            return await self._look()
+        async with self._reloading:
+            return await self._reload()
 
-    async def _look(self) -> str:
+    async def _reload(self) -> str:
         service = self._service
         try:
             settings = await asyncio.to_thread(self._read)
@@ -180,12 +179,12 @@ async def reloading(
     service: "BotService | GatewayService", read: Callable[[], Settings], folder: Path | None = None
 ) -> AsyncGenerator[None, None]:
     """Keep a service to what its files say, as long as the block lasts; see `SettingsReloader`."""
-    it = SettingsReloader(service, read, folder or Path())
-    service.look = it.look
-    watching = asyncio.create_task(it.run())
+    reloader = SettingsReloader(service, read, folder or Path())
+    service.reload = reloader.reload
+    watching = asyncio.create_task(reloader.run())
     try:
         yield
     finally:
-        service.look = None
+        service.reload = None
         watching.cancel()
         await asyncio.wait([watching])

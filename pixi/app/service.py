@@ -1,20 +1,30 @@
 """The service behind Discord and HTTP: the engine, the store, the personas and the models."""
 
+import asyncio
+import gc
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
+from pixi.addons.loading import AddonContents
+from pixi.app.addons import load_memory, open_addons, tell_of_unnamed
+from pixi.app.building import configure_engine, import_parts, make_engine, working_beside
 from pixi.app.databases import DatabasePool
-from pixi.app.health import LoopMonitor, Vitals, bot_status, unready_store, vitals_of
+from pixi.app.health import LoopMonitor, Vitals, bot_status, reporting_stalls, unready_store, vitals_of
 from pixi.app.integrations import Integrations
 from pixi.app.live_hub import LiveHub
+from pixi.app.logs import log_turn
 from pixi.app.metrics import Metrics
 from pixi.app.models import ModelPool, chosen_models, wants_native
-from pixi.app.personas import PersonaSet, fitting
+from pixi.app.personas import PersonaSet, fitting, read_personas
+from pixi.app.retention import evict_forgotten, forget_daily
+from pixi.app.slot_saver import saved_slot
+from pixi.app.tracing import tracing
 from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.core.channel import Channel, OpenChannel
-from pixi.core.errors import PixiError
+from pixi.core.errors import PixiError, Reporter, silent
 from pixi.core.llm import Prices, Request, SystemLine, Usage, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -23,43 +33,43 @@ from pixi.core.spending import UsageScope
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
 from pixi.models.asking import ask
+from pixi.models.breaker import Breakers
 from pixi.models.model import Model
 from pixi.settings import Settings
 from pixi.settings.rules import Rules
 from pixi.settings.secret import ambient_secrets, secrets_in
 from pixi.store.kept import ChannelConfig
+from pixi.store.opening import open_store
 from pixi.store.store import Store
 
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
 _TASK_CHARACTERS = 4_800  # of an answer; more is not read to its end
+_ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
 
 
 class BotService:
-    """A `BotBackend` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
+    """A `BotBackend` for Discord and a `Backend` for HTTP. Made by `open_service`.
+
+    `change` lets it go by new settings while it runs.
 
     Args:
         settings: what the operator wants.
-        persona_set: the personas.
+        persona_set: the personas, and what is wrong with files of them.
         models: the default one is open.
         store: open; closed by whoever opened it.
         places: what people chose, as the store has it.
-        version: of Pixi.
         engine: answers.
         library: holds the databases that personas name.
-        integrations: what they can reach beyond the chat.
+        integrations: what personas can reach beyond the chat.
 
     Attributes:
-        engine: see above.
-        persona_set: the personas, and what is wrong with files of them.
-        library: see above.
-        integrations: see above.
-        version: see above.
-        routes: that addons bring, over HTTP.
+        version: of Pixi.
+        routes: what addons answer over HTTP.
         breakers: of the servers that models run on.
         hub: where what happens comes together, for pages that look on.
         metrics: what Prometheus is told, once they are begun.
         loop_monitor: how late the event loop was.
-        look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
+        reload: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
         closing: what is put on it is closed before the service is.
         mask: hides secrets of all settings, of addons and of the environment, in what tools give and in what
@@ -88,10 +98,11 @@ class BotService:
         self.breakers = models.breakers
         self.metrics = Metrics(engine, lambda: self.loop_monitor, lambda: models.breakers.open)
         self.loop_monitor = LoopMonitor()
-        self.look: Callable[[], Awaitable[str]] | None = None
+        self.reload: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
         self.mask = engine.tools.mask
         self.mask.learn(ambient_secrets() | secrets_in(settings))
+        engine.settings.finish_seconds = settings.discord.catch_up_minutes * 60
         self._models = models
         self.store = store
         self._places = dict(places)
@@ -124,7 +135,7 @@ class BotService:
         return self._models.default
 
     def sees(self, channel: str) -> bool:
-        """Tell whether the model that writes in that channel can be shown pictures."""
+        """Return whether the model that writes in that channel can be shown pictures."""
         return self._models.get(self.place(channel).model).traits.vision
 
     def role(self, conversation: str) -> Role:
@@ -159,7 +170,7 @@ class BotService:
         return fitting(persona_set, check, before)
 
     async def extend(self, settings: Settings) -> None:
-        """Reach what new settings want reached, so that personas can name it.
+        """Open the integrations that new settings want, so that personas can name their tools.
 
         Raises:
             ConfigError: they cannot hold.
@@ -181,16 +192,8 @@ class BotService:
             await self._exchange_models(before)
             raise
         self.settings, self.persona_set = settings, persona_set
-        self.mask.learn(secrets_in(settings))
-        engine_settings = self.engine.settings
-        engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
-        engine_settings.prose, engine_settings.pace = settings.reply.prose, settings.reply.pace
-        engine_settings.gather_seconds = settings.reply.gather_seconds
-        engine_settings.gather_messages = settings.reply.gather_messages
-        engine_settings.waiting_messages = settings.reply.waiting_messages
-        engine_settings.summarize = settings.history.summarize
-        engine_settings.summary_tokens = settings.history.summary_tokens
-        engine_settings.finish_seconds = settings.discord.catch_up_minutes * 60
+        configure_engine(self.engine, settings)
+        self.engine.settings.finish_seconds = self.rules.catch_up_minutes * 60
 
     async def _exchange_models(self, settings: Settings) -> None:
         native = wants_native(settings)
@@ -237,7 +240,7 @@ class BotService:
     # Being watched.
 
     def vitals(self) -> Vitals:
-        """Count how the process is doing. To be called on the loop that the service runs on."""
+        """Return the figures of the process. To be called on the loop that the service runs on."""
         up = time.monotonic() - self._began
         return vitals_of(self.engine, self.loop_monitor, version=self.version, up_seconds=up)
 
@@ -259,7 +262,7 @@ class BotService:
     # What people chose for a channel, or for one talk elsewhere.
 
     def chosen_at(self, conversation: str) -> str:
-        """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
+        """Return the address that people choose a model for: on Discord a channel, else the talk itself."""
         if not conversation.startswith(ALL_ADDRESSES):
             return conversation
         address = parse_address(conversation)
@@ -270,7 +273,7 @@ class BotService:
         return self._places.get(channel, ChannelConfig())
 
     async def set_place(self, channel: str, place: ChannelConfig) -> None:
-        """Keep what somebody chose."""
+        """Keep what somebody chose for a channel."""
         await self.store.set_place(channel, place)
         if place == ChannelConfig():
             self._places.pop(channel, None)
@@ -303,3 +306,92 @@ class BotService:
         """Return the state of the program, and what is left for whoever asks."""
         engine = self.engine
         return await bot_status(engine, self.store, payer, began=self._began, talking=engine.talking)
+
+
+@asynccontextmanager
+async def open_service(
+    settings: Settings,
+    *,
+    part: str = "",
+    addons: Sequence[Path] = (),
+    progress: Reporter = silent,
+    report: Reporter = silent,
+) -> AsyncGenerator[BotService, None]:
+    """Build what answers for a bot, with all personas and models; close all in reverse order at the end.
+
+    Args:
+        settings: what the operator wants.
+        part: the command that runs, as others see it among the processes on one PostgreSQL server.
+        addons: files of addons besides those of the settings.
+        progress: told what takes long, and "" when nothing does any more.
+        report: told what the operator should know, in one line: an addon that was left out.
+
+    Raises:
+        ConfigError: the settings, the personas and the parts do not fit together, or one of `addons` fails.
+        PixiError: a part cannot be opened.
+    """
+    progress("starting")
+    await import_parts(settings.model)
+    persona_set = await asyncio.to_thread(read_personas, settings)
+    async with AsyncExitStack() as stack:
+        store = await open_store(settings.store.url, report, part=part)
+        stack.push_async_callback(store.close)
+        breakers = Breakers()
+        native, seconds = wants_native(settings), settings.limits.seconds
+        models = ModelPool(chosen_models(settings), seconds, progress, breakers, native=native)
+        stack.push_async_callback(models.close)
+        await models.open_default()
+        slot_saver = await stack.enter_async_context(
+            saved_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
+        )
+
+        # The service comes after: who can answer follows from the commands and tools of the engine.
+        library = DatabasePool(settings, models.default, follow=True, progress=progress, breakers=breakers)
+        engine = make_engine(
+            settings,
+            Role(persona_set.personas[persona_set.default], models.default),
+            store,
+            library,
+            resolver=lambda conversation: service.role(conversation),  # noqa: PLW0108 - it is made below
+            on_turn=log_turn,
+        )
+        brought, loaded = await open_addons(settings, addons, engine, store, stack, report=report)
+        await load_memory(store, engine)
+        stack.push_async_callback(library.close)
+        integrations = Integrations(engine.addon, engine.tools, engine.settings, library, report)
+        stack.push_async_callback(integrations.close)
+        await integrations.apply(settings)
+        service = BotService(
+            settings,
+            persona_set,
+            models=models,
+            store=store,
+            places=await store.places(),
+            engine=engine,
+            library=library,
+            integrations=integrations,
+        )
+        service.routes = tuple(brought.routes)
+        await _admit(service, persona_set, loaded, report)
+        await stack.enter_async_context(tracing(engine, lambda: service.settings))
+        await stack.enter_async_context(engine)
+        forgetting = forget_daily(store, lambda: service.settings.store.keep_days)
+        await stack.enter_async_context(
+            working_beside(evict_forgotten(engine, slot_saver.follow), forgetting)
+        )
+        progress("")
+        gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
+        service.loop_monitor = stack.enter_context(reporting_stalls())
+        async with service.closing:
+            yield service
+
+
+async def _admit(
+    service: BotService, persona_set: PersonaSet, loaded: Sequence[AddonContents], report: Reporter
+) -> None:
+    """Let personas answer; tell of those that cannot, and of what addons brought that no persona names."""
+    service.persona_set = await service.admit(persona_set)
+    for fault in service.persona_set.faults:
+        report(fault)
+    for each in loaded:
+        tell_of_unnamed(each, service.persona_set.personas.values(), service.engine, report)

@@ -31,6 +31,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pixi.app.logs import TRACE_HEADERS, TURN_SPAN
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
 
-    from pixi.app.service import BotService
+    from pixi.engine.engine import Engine
     from pixi.settings import Settings
 
 Form = dict[str, Any]
@@ -61,18 +62,22 @@ _log = logging.getLogger("pixi.app")
 
 
 @asynccontextmanager
-async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
-    """Send traces of a service's turns until the block is left, if the settings or the environment want it.
+async def tracing(engine: "Engine", settings: "Callable[[], Settings]") -> AsyncGenerator[None, None]:
+    """Send traces of an engine's turns until the block is left, if the settings or the environment want it.
+
+    Args:
+        engine: whose turns are traced.
+        settings: gives the present ones.
 
     Raises:
         ConfigError: the settings want it and OpenTelemetry is not installed, or it cannot read its variables.
     """
-    async with _tracer(service.settings, service.version) as tracer:
+    async with _tracer(settings()) as tracer:
         if tracer is None:
             yield
             return
-        observe = TurnTracer(tracer, service).observe
-        observers = service.engine.settings.observers
+        observe = TurnTracer(tracer, engine, settings).observe
+        observers = engine.settings.observers
         observers.append(observe)
         try:
             yield
@@ -82,19 +87,19 @@ async def tracing(service: "BotService") -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def tracing_heard(
-    settings: "Settings", version: str
+    settings: "Settings",
 ) -> AsyncGenerator[Callable[[], AbstractContextManager[None]], None]:
     """Send traces of what a gateway hears, as `tracing` does of turns. Gives what makes `Recorder.hearing`.
 
     Raises:
         ConfigError: as `tracing`.
     """
-    async with _tracer(settings, version) as tracer:
+    async with _tracer(settings) as tracer:
         yield nullcontext if tracer is None else heard_spans(tracer)
 
 
 @asynccontextmanager
-async def _tracer(settings: "Settings", version: str) -> AsyncGenerator["Tracer | None", None]:
+async def _tracer(settings: "Settings") -> AsyncGenerator["Tracer | None", None]:
     """Give what begins spans, and send them until the block is left; None: nobody wants traces."""
     chosen = settings.monitoring
     variable = next(filter(os.environ.get, _ENDPOINTS), "")
@@ -112,23 +117,23 @@ async def _tracer(settings: "Settings", version: str) -> AsyncGenerator["Tracer 
         yield None
         return
     try:
-        provider = _provider_for(chosen.traces, version)
+        provider = _provider_for(chosen.traces)
     except ValueError as error:
         raise ConfigError(f"A variable of OpenTelemetry in the environment cannot hold: {error}") from None
     try:
-        yield provider.get_tracer("pixi", version)
+        yield provider.get_tracer("pixi", version("pixi-persona"))
     finally:
         await _shut_down(provider)
 
 
-def _provider_for(address: str, version: str) -> "TracerProvider":
+def _provider_for(address: str) -> "TracerProvider":
     """Make what sends spans to a collector, from a thread. `address`: "": that of the environment."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    resource = Resource.create({"service.version": version})
+    resource = Resource.create({"service.version": version("pixi-persona")})
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": "pixi-persona"}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -200,18 +205,20 @@ class TurnTracer:
 
     Args:
         tracer: begins spans.
-        service: whose turns they are.
+        engine: whose turns they are.
+        settings: gives the present ones.
     """
 
-    def __init__(self, tracer: "Tracer", service: "BotService") -> None:
+    def __init__(self, tracer: "Tracer", engine: "Engine", settings: "Callable[[], Settings]") -> None:
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._otel = trace
         self._propagator = TraceContextTextMapPropagator()
         self._tracer = tracer
-        self._service = service
-        self._words = service.settings.monitoring.words
+        self._engine = engine
+        self._settings = settings
+        self._words = settings().monitoring.words
         self._open: dict[str, _Trace] = {}  # by conversation: each has one turn at a time
         self._takers: dict[str, Callable[[_Trace, Form], None]] = {
             "asked": self._asked,
@@ -250,7 +257,7 @@ class TurnTracer:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": form["persona"],
-            "gen_ai.provider.name": _provider_of(self._service.settings, model),
+            "gen_ai.provider.name": _provider_of(self._settings(), model),
             "gen_ai.request.model": model,
             "pixi.turn": form["turn"],
             "pixi.waited_seconds": form["waited"],
@@ -333,7 +340,7 @@ class TurnTracer:
             kind=self._otel.SpanKind.CLIENT,
             attributes={
                 "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": _provider_of(self._service.settings, turn.model),
+                "gen_ai.provider.name": _provider_of(self._settings(), turn.model),
                 "gen_ai.request.model": turn.model,
                 "gen_ai.request.stream": True,
                 "pixi.step": form["step"],
@@ -380,7 +387,7 @@ class TurnTracer:
         span.end(now)
 
     def _tool_call(self, turn: _Trace, form: Form) -> None:
-        there = self._service.engine.tools.get(form["name"]) is not None
+        there = self._engine.tools.get(form["name"]) is not None
         name = form["name"] if there else OTHER  # a model may ask for tools by any words
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -410,7 +417,7 @@ class TurnTracer:
 
     def _hidden(self, value: object) -> str:
         """Return plain data as JSON, without secrets."""
-        plain = hidden_in(value, self._service.mask.redact)
+        plain = hidden_in(value, self._engine.tools.mask.redact)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
 
 

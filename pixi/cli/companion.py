@@ -53,7 +53,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def companion_tables(settings: "Settings") -> "AsyncIterator[CompanionTables]":
-    """The companion's tables in the store of the settings, made where they are missing.
+    """Open the companion's tables in the store of the settings; they are made where they are missing.
 
     Raises:
         PixiError: they cannot be opened, or the companion's data is kept by a host app.

@@ -2,12 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.core.errors import Reporter
+from pixi.core.errors import Reporter, silent
 from pixi.core.masking import SecretRedactor
 from pixi.core.untrusted import escaped_lines
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 _EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
 
-# The printer: what Pixi tells people goes through it; no secret and no escape sequence comes out of it.
-#
-# What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
-
-
 class Printer:
-    """Print lines for people.
+    """Prints what Pixi tells people, without secrets and escape sequences.
+
+    What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
 
     Hidden are the secrets of the settings, the values of environment variables whose names tell of a secret
     (an addon has keys of its own), what looks like a token, and what addresses hold of users, passwords, keys
@@ -76,10 +73,10 @@ def _with_make(text: str) -> str:
 
 
 @contextmanager
-def spinner() -> Iterator[Callable[[str], None]]:
-    """Gives a function to say what the program is busy with; "" when it is busy no more."""
+def spinner() -> Iterator[Reporter]:
+    """Show a spinner on a terminal. Gives what to tell of work that takes long; "" when nothing does."""
     if not sys.stderr.isatty():
-        yield lambda doing: None
+        yield silent
         return
     from rich.console import Console
     from rich.markup import escape

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 HELP = "list the databases, how far each was read, and their faults"
 
 _HEAD = ("database", "entries", "files", "size", "state", "folder")
-_NUMBERS = (1, 2, 3)
-
-_KINDS = 5
-
-_FAULTS = 20
-"""Lines at most for what was set aside in one database; `--json` has them all."""
+_NUMBERS = (1, 2, 3)  # the columns of `_HEAD` that are numbers
+_KINDS = 5  # of files that are no documents, which are named
+_FAULTS = 20  # lines for what was set aside in one database; `--json` has them all
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,9 +40,9 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.cli.console import spinner
     from pixi.core.untrusted import display_path
 
-    ref = database_refs(settings)
+    refs = database_refs(settings)
     with spinner() as progress:
-        found = [each async for each in inspect_all(ref, progress)]
+        found = [each async for each in inspect_all(refs, progress)]
     if arguments.json:
         for each in found:
             print(json_line(each.to_json()))
@@ -72,7 +69,7 @@ def _named_by_personas(settings: "Settings") -> set[str] | None:
 
 
 def _print_table(found: "Sequence[DatabaseState]", named: set[str] | None) -> None:
-    """Aligned columns, and below each row what it is about, who uses it, and what is wrong with it."""
+    """Print aligned columns; below each row what it is about, who uses it, and what is wrong with it."""
     from rich.cells import cell_len
     from rich.console import Console
     from rich.text import Text
@@ -138,7 +135,7 @@ def passed_over(each: "DatabaseState") -> str:
 
 
 def _problems(each: "DatabaseState") -> Iterator[str]:
-    """Return a line for each."""
+    """Yield a line for each fault."""
     if each.trouble:
         yield display_line(each.trouble)
     for fault in each.faults[:_FAULTS]:

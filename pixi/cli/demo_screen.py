@@ -164,7 +164,7 @@ def _head(stage: DemoState, columns: int) -> "StyledText":
 
 
 def _caption(stage: DemoState, columns: int, console: "Console") -> "list[StyledText]":
-    """Two rows: what the scene shows."""
+    """Return two rows that say what the scene shows."""
     from rich.text import Text as Styled
 
     rows = list(Styled(stage.told, style="bold").wrap(console, columns - 2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
 from pixi.cli.flags import add_json_logs, add_model_flags, model_overrides
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 
 if TYPE_CHECKING:
     from pixi.app.service import BotService
@@ -95,14 +95,17 @@ async def running_service(
 
     `part` is the name by which others see the process, see `read_processes`.
     """
-    from pixi.app import open_service
+    from pixi.app.building import import_beside
+
+    await import_beside("pixi.app.service")
     from pixi.app.metrics import monitoring_port
     from pixi.app.reload import reloading
+    from pixi.app.service import open_service
     from pixi.cli.logs import vitals_on_signal
 
     paths = [Path(file) for file in addons]
     async with (
-        open_service(settings, part=part, addons=paths, progress=told_once(), report=_log.warning) as service,
+        open_service(settings, part=part, addons=paths, progress=log_once(), report=_log.warning) as service,
         reloading(service, read),
         monitoring_port(service.settings.monitoring, service.metrics, service.unready),
     ):
@@ -197,8 +200,8 @@ def settings_and_log(
     return settings, read, as_json
 
 
-def told_once() -> Callable[[str], None]:
-    """Puts what takes long into the log, each thing once however often its seconds are counted."""
+def log_once() -> Reporter:
+    """Return what logs what takes long, each thing once however often its seconds are counted."""
     told: set[str] = set()
 
     def progress(doing: str) -> None:

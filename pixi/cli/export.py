@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,35 +28,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
-    """Write it."""
+    """Print it, or write it to a new file."""
     from pixi.cli.console import Printer
-    from pixi.cli.store_access import find_person, opened
+    from pixi.cli.store_access import find_person, store_with_addons
 
     output = arguments.output
-    async with opened(settings) as store:
+    async with store_with_addons(settings) as store:
         person = await find_person(store, arguments.user)
         kept = await store.export(person.id)
     text = json.dumps(kept, ensure_ascii=output is None, indent=2)
     if output is None:
         print(text)
     else:
-        written = write_private(output, text)
-        Printer().complain(f"written to {written}; only you may read it.")
+        path = _write(output, text)
+        Printer().complain(f"written to {path}; only you may read it.")
     return FINE
 
 
-def write_private(name: str, text: str) -> Path:
+def _write(name: str, text: str) -> Path:
     """Write a new file that nobody but its owner may read; return its path.
 
     Raises:
         ConfigError: it is there already, or cannot be written.
     """
+    from pixi.channels.terminal.commands import write_private
     from pixi.core.errors import ConfigError
 
     path = Path(name).expanduser()
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{text}\n")
+        write_private(path, text)
     except FileExistsError:
         raise ConfigError(f"{path} is there already; name another file.") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path

@@ -35,10 +35,10 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Forget them, once somebody said yes."""
     from pixi.app.retention import forget_beside
     from pixi.cli.console import Printer
-    from pixi.cli.store_access import find_person, opened
+    from pixi.cli.store_access import find_person, store_with_addons
     from pixi.core.spending import how_many
 
-    async with opened(settings) as store:
+    async with store_with_addons(settings) as store:
         person = await find_person(store, arguments.user)
         print(_told(person))
         if not arguments.yes and not agreed("Forget all of it, for good?"):

@@ -95,9 +95,9 @@ class _MainParser(_Parser):
 
 
 def prepare(*, debug: bool) -> SecretRedactor:
-    """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log.
+    """Set up what this process shows of errors: a line, or with `debug` a traceback and the log.
 
-    Gives what hides secrets in both, to be told of them.
+    Return what hides secrets in both; it must be told of them, see `SecretRedactor.learn`.
     """
     import logging
 
@@ -148,7 +148,7 @@ def run(words: Sequence[str], mask: SecretRedactor | None = None) -> int:
 
 
 def _teach(mask: SecretRedactor, arguments: argparse.Namespace) -> None:
-    """Tell of the secrets that the settings hold, as far as they can be read."""
+    """Have the mask hide the secrets of the settings, as far as they can be read."""
     from pixi.settings import load as load_settings
     from pixi.settings.secret import ambient_secrets, secrets_in
 
@@ -220,7 +220,7 @@ def _main_parser() -> argparse.ArgumentParser:
 
 
 def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None:
-    """The flags that stand before or after the subcommand's name, as one likes."""
+    """Add the flags that stand before or after the subcommand's name."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -243,7 +243,7 @@ def _version() -> str:
 
 
 def _open_closed_streams() -> None:
-    """A stream that was closed by whoever started us (`<&-`) is empty, or swallows what is written.
+    """Replace streams that were closed by the caller (`<&-`): they are empty, or swallow what is written.
 
     Else its number would go to the next file that is opened, and the loop's library ends the program.
     """
@@ -254,7 +254,7 @@ def _open_closed_streams() -> None:
 
 
 def _speak_utf8() -> None:
-    """Replies hold any script and emoji: no stream may fail on a character that it cannot show."""
+    """Let no stream fail on a character that it cannot show: replies hold any script and emoji."""
     for stream in (sys.stdout, sys.stderr):
         # A pipe gets UTF-8 wherever it is; a terminal keeps the encoding that it was set up with.
         if not hasattr(stream, "reconfigure"):

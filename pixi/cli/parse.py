@@ -87,7 +87,7 @@ def _events(stream: CommandStream, reply: str, chunk: int | None) -> Iterator[Ev
 
 
 def _joined(events: Iterable[Event], *, deltas: bool) -> Iterator[Event]:
-    """Pieces of one text as one event, so that cutting does not show; of arguments only with `deltas`."""
+    """Join the pieces of a text, so that cutting does not show; drop those of commands without `deltas`."""
     shown = (event for event in events if deltas or not isinstance(event, CommandStarted | CommandText))
     for kind, following in groupby(shown, type):
         if issubclass(kind, Prose | Thought):

@@ -46,7 +46,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 
 def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
-    """Aligned lines; coloured on a terminal alone. `bundled`: they speak on the bundled model."""
+    """Print aligned lines, coloured on a terminal alone. `bundled`: they speak on the bundled model."""
     from rich.cells import cell_len, set_cell_size
     from rich.console import Console
     from rich.text import Text

@@ -244,7 +244,8 @@ async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int
     What is said is kept in memory alone. Lists of whom the bot may talk to, and where, do not hold: the
     people and channels that they name are Discord's.
     """
-    from pixi.app import find_persona, open_service
+    from pixi.app import find_persona
+    from pixi.app.service import open_service
     from pixi.channels.discord.bot import Bot
     from pixi.cli.running import until_one_ends
     from pixi.testing.discord import LoopbackDiscord

@@ -1,4 +1,4 @@
-"""Access of subcommands to the store: find a person, and enter what a model used without an engine."""
+"""Access of subcommands to the store: open it, find a person, record what a model used without an engine."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def existing_store(settings: "Settings") -> "AsyncIterator[Store | None]":
-    """The store of the settings, None where there is none yet; it is closed at the end.
+    """Open the store of the settings; None where there is none yet. It is closed at the end.
 
     Raises:
         ConfigError: it cannot be opened.
@@ -46,8 +46,8 @@ async def existing_store(settings: "Settings") -> "AsyncIterator[Store | None]":
 
 
 @asynccontextmanager
-async def opened(settings: "Settings") -> "AsyncIterator[Store]":
-    """The store of the settings, with the tables of their addons; it is closed at the end.
+async def store_with_addons(settings: "Settings") -> "AsyncIterator[Store]":
+    """Open the store of the settings, with the tables of their addons; it is closed at the end.
 
     Raises:
         ConfigError: it cannot be opened.
@@ -83,7 +83,7 @@ async def find_person(store: "Store", name: str) -> "Known":
 
 @asynccontextmanager
 async def recorded_usage(settings: "Settings", *, asks: bool = True) -> AsyncGenerator[Count, None]:
-    """Use models within this block. What it gives is told what they used, which is entered at the end.
+    """Record what models use in a block. Gives what is told of it, and records it when the block is left.
 
     Args:
         settings: where use is recorded, and what a month may cost.

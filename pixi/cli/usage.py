@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
     from pixi.settings import Settings
 
+HELP = "show what was used and what it cost: messages, tokens, dollars, by day, person, channel or model"
+
+EPILOG = """\
+Days are those of UTC. Tokens that a server found in its cache are part of those that were read.
+
+examples:
+  pixi-persona usage
+  pixi-persona usage --days 7 --by person
+  pixi-persona usage --days 365 --by model --json
+"""
+
+PARTS: tuple[Part, ...] = ("day", "person", "channel", "guild", "model")
+
 _HEIGHT = 6  # rows of the chart
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 4  # columns, with the gap behind it
@@ -36,6 +49,66 @@ _WIDE = 72  # columns of a terminal in which all columns of the table have room
 _SEARCHED = 24  # more, where the web was searched
 _MOST_ROWS = 40  # of people, channels and the like; the rest is told of in one
 _LONGEST_NAME = 32
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.add_argument(
+        "--days", metavar="N", type=number_to(3_660), default=30, help="how many, with today (default: 30)"
+    )
+    parser.add_argument("--by", choices=PARTS, default="day", help="what to add up by (default: day)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
+    """Print what was used in the last days."""
+    from pixi.cli.store_access import existing_store
+
+    days, by, today = arguments.days, arguments.by, day_of(time.time())
+    first = today - days + 1
+    by_day: Sequence[UsageEntry] = ()
+    rows: Sequence[UsageEntry] = ()
+    month = UsageEntry()
+    async with existing_store(settings) as store:
+        if store is not None:
+            by_day = await store.usage(first, today, "day")
+            rows = by_day if by == "day" else await store.usage(first, today, by)
+            (month,) = await store.usage(first_of_month(today), today)
+    if arguments.json:
+        for row in rows:
+            print(json_line(as_row(row, by)))
+    elif all(row.is_nothing for row in by_day):
+        since = "today" if days == 1 else f"in the last {days} days"
+        print(f"Nothing was used {since}: talk to somebody, and it is counted here.")
+    else:
+        _print(every_day(by_day, first, today), rows, by, month, settings.limits.month_dollars)
+    return 0
+
+
+def _print(
+    days: Sequence[UsageEntry], rows: Sequence[UsageEntry], by: Part, month: UsageEntry, stop: float | None
+) -> None:
+    """Print sums, a chart of the days, and the rows as a table. `stop`: the dollars of a month; None: any."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    total = sum(days[1:], days[0])
+    when = "Today" if len(days) == 1 else f"The last {len(days)} days"
+    console.print(Text(summed_up(when, total)))
+    console.print(Text(of_the_month(month, stop), _style(month, stop)))
+    if len(days) > 1:
+        console.print()
+        for line in chart(days, console.width):
+            console.print(line)
+    # Ways to search have long names, and a column of their own.
+    needed = _WIDE + _SEARCHED if total.usage.searches else _WIDE
+    console.print(_table(rows, total, by, wide=console.width >= needed))
+    if total.unpriced:
+        said = "tokens have no known price: see [prices]"
+        if total.usage.searches:
+            said = "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
+        console.print(Text(f"? {short(total.unpriced)} {said} in pixi.toml.", "dim"))
 
 
 def _style(month: UsageEntry, stop: float | None) -> str:
@@ -46,7 +119,7 @@ def _style(month: UsageEntry, stop: float | None) -> str:
 
 
 def chart(days: Sequence[UsageEntry], width: int) -> "Iterator[Text]":
-    """Bars by day, or by several days where there are too many: of dollars, or of tokens if all were free."""
+    """Yield the rows of a chart: a bar for a day or several, of dollars, or of tokens if all were free."""
     from rich.text import Text
 
     by_cost = any(day.cost > 0 for day in days)
@@ -116,7 +189,7 @@ def _sorted(rows: Sequence[UsageEntry], by: Part) -> tuple[list[UsageEntry], int
 
 
 def _cells(row: UsageEntry, *, wide: bool, searched: bool) -> Iterator[tuple[str, str]]:
-    """The columns behind the name, each with its heading; that of searches only where there were some."""
+    """Yield the columns behind the name, each with its heading; searches only where there were some."""
     yield "messages" if wide else "msgs", f"{row.messages:,}"
     if wide:
         yield "changes", f"{row.writes:,}"
@@ -135,77 +208,3 @@ def _name(row: UsageEntry, by: Part, *, wide: bool) -> str:
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 1]}…"
     return name or ("(nobody)" if by == "person" else "(none)")
-
-
-HELP = "show what was used and what it cost: messages, tokens, dollars, by day, person, channel or model"
-
-EPILOG = """\
-Days are those of UTC. Tokens that a server found in its cache are part of those that were read.
-
-examples:
-  pixi-persona usage
-  pixi-persona usage --days 7 --by person
-  pixi-persona usage --days 365 --by model --json
-"""
-
-PARTS: tuple[Part, ...] = ("day", "person", "channel", "guild", "model")
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    parser.add_argument(
-        "--days", metavar="N", type=number_to(3_660), default=30, help="how many, with today (default: 30)"
-    )
-    parser.add_argument("--by", choices=PARTS, default="day", help="what to add up by (default: day)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
-async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
-    """Print what was used in the last days."""
-    from pixi.cli.store_access import existing_store
-
-    days, by, today = arguments.days, arguments.by, day_of(time.time())
-    first = today - days + 1
-    by_day: Sequence[UsageEntry] = ()
-    rows: Sequence[UsageEntry] = ()
-    month = UsageEntry()
-    async with existing_store(settings) as store:
-        if store is not None:
-            by_day = await store.usage(first, today, "day")
-            rows = by_day if by == "day" else await store.usage(first, today, by)
-            (month,) = await store.usage(first_of_month(today), today)
-    if arguments.json:
-        for row in rows:
-            print(json_line(as_row(row, by)))
-    elif all(row.is_nothing for row in by_day):
-        since = "today" if days == 1 else f"in the last {days} days"
-        print(f"Nothing was used {since}: talk to somebody, and it is counted here.")
-    else:
-        _print(every_day(by_day, first, today), rows, by, month, settings.limits.month_dollars)
-    return 0
-
-
-def _print(
-    days: Sequence[UsageEntry], rows: Sequence[UsageEntry], by: Part, month: UsageEntry, stop: float | None
-) -> None:
-    """Print sums, a chart of the days, and the rows as a table. `stop`: the dollars of a month; None: any."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    total = sum(days[1:], days[0])
-    when = "Today" if len(days) == 1 else f"The last {len(days)} days"
-    console.print(Text(summed_up(when, total)))
-    console.print(Text(of_the_month(month, stop), _style(month, stop)))
-    if len(days) > 1:
-        console.print()
-        for line in chart(days, console.width):
-            console.print(line)
-    # Ways to search have long names, and a column of their own.
-    needed = _WIDE + _SEARCHED if total.usage.searches else _WIDE
-    console.print(_table(rows, total, by, wide=console.width >= needed))
-    if total.unpriced:
-        said = "tokens have no known price: see [prices]"
-        if total.usage.searches:
-            said = "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
-        console.print(Text(f"? {short(total.unpriced)} {said} in pixi.toml.", "dim"))

@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pixi.app import open_service
-from pixi.app.service import BotService
+from pixi.app.service import BotService, open_service
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.core.message import Author, Message
 from pixi.settings import Settings, load

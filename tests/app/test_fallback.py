@@ -129,19 +129,19 @@ async def test_a_list_changes_while_it_runs(tmp_path: Path, caplog: pytest.LogCa
             reloading = SettingsReloader(scene.service, reading(tmp_path), tmp_path)
             assert await scene.said() == "second"
             settings_file(tmp_path, one, behind(two, "third"))
-            await reloading.look()
+            await reloading.reload()
             assert "settings changed: model.fallback" in caplog.messages
             assert await scene.said() == "third"
             settings_file(tmp_path, one, "[[model.fallback]]\nnmae = 1\n")
-            await reloading.look()
+            await reloading.reload()
             assert "[[model.fallback]] has no key 'nmae'" in caplog.messages[-1]
             assert await scene.said() == "third"
             before = scene.service.model
             settings_file(tmp_path, one, behind(two, "third") + "[limits]\nseconds = 99\n")
-            await reloading.look()
+            await reloading.reload()
             assert scene.service.model is not before, "it may take another time now"
             settings_file(tmp_path, one)
-            await reloading.look()
+            await reloading.reload()
             assert not isinstance(scene.service.model, FallbackModel)
 
 

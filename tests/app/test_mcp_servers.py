@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import mcp_integration, open_service
-from pixi.app.service import BotService
+from pixi.app import mcp_integration
+from pixi.app.service import BotService, open_service
 from pixi.core.errors import ConfigError
 from pixi.core.events import ToolAnswered
 from pixi.mcp.offers import FILE_NAME

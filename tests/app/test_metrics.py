@@ -127,7 +127,7 @@ async def test_counting_is_begun_once() -> None:
 
 _STARTS = """
 import asyncio, sys
-from pixi.app import open_service
+from pixi.app.service import open_service
 from pixi.settings import load
 
 def heavy():

@@ -38,7 +38,7 @@ class Scene:
     async def look(self) -> list[str]:
         """Let it look at its files; gives what it told."""
         self._log.clear()
-        await self._reloading.look()
+        await self._reloading.reload()
         return [
             f"{record.levelname}: {record.message}".replace(f"{self.folder}/", "")
             for record in self._log.records

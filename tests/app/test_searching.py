@@ -181,14 +181,14 @@ async def test_a_reload_brings_and_takes_away(world: World) -> None:
 
         assert await offered(1) == set()
         world.settings(world.search + world.blocks)
-        await reloading.look()
+        await reloading.reload()
         assert await offered(2) == {"web_search", "search_blocks_wiki", "query_blocks_wiki"}
         world.settings("[web_pages]\nread = true\n" + world.search + 'personas = ["edda"]\n')
-        await reloading.look()
+        await reloading.reload()
         assert "search_blocks_wiki" not in await offered(3)
         assert "web_search" not in world.offered()
         world.settings(world.blocks + 'personas = ["nobody"]\n')
-        await reloading.look()
+        await reloading.reload()
         assert await offered(4) == set()
 
 
@@ -251,7 +251,7 @@ async def test_a_model_that_cannot_search_by_itself_is_told_of_in_one_line(
     with caplog.at_level(logging.WARNING, "pixi"):
         async with service_in(world.folder) as service:
             world.settings('[web_search]\nengine = "native"\nresults = 3\n')  # the tool is registered anew
-            await SettingsReloader(service, reading(world.folder), world.folder).look()
+            await SettingsReloader(service, reading(world.folder), world.folder).reload()
             await service.receive(message(1, persona="wren"), RecordingChannel())
             await service.engine.settled()
     lines = [record.getMessage() for record in caplog.records if "cannot search" in record.getMessage()]

@@ -132,7 +132,7 @@ async def test_the_search_is_switched_on_and_off_while_it_runs(
             reloading = SettingsReloader(service, reading(tmp_path), tmp_path)
             for number, engine in enumerate(("native", "duckduckgo", "native"), start=1):
                 settings(engine)
-                await reloading.look()
+                await reloading.reload()
                 await service.receive(message(number), RecordingChannel())
                 await service.engine.settled()
                 tools = server.requests[-1].json().get("tools", [])

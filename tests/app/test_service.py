@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pixi.app import open_service
+from pixi.app.service import open_service
 from pixi.channels.discord.backend import BotBackend
 from pixi.core.channel import Channel
 from pixi.core.errors import ConfigError

@@ -23,17 +23,17 @@ async def test_it_goes_by_new_settings(
             assert tools.get("read_page") is None
 
             settings_file(tmp_path, server, READ)
-            await reloading.look()
+            await reloading.reload()
             first = tools.get("read_page")
             assert first is not None
             assert first.personas == ("*",)
 
             settings_file(tmp_path, server, f"{READ}robots = false\n")
-            await reloading.look()
+            await reloading.reload()
             assert tools.get("read_page") is first  # pages are fetched otherwise; the tool is the same
 
             settings_file(tmp_path, server, f'{READ}characters = 900\npersonas = ["pixi"]\n')
-            await reloading.look()
+            await reloading.reload()
             again = tools.get("read_page")
             assert again is not None
             assert again is not first
@@ -42,12 +42,12 @@ async def test_it_goes_by_new_settings(
             monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
             caplog.clear()
             settings_file(tmp_path, server, READ)
-            await reloading.look()
+            await reloading.reload()
             assert 'needs `pip install "pixi-persona[web]"`' in caplog.text
             assert tools.get("read_page") is again
 
             settings_file(tmp_path, server)
-            await reloading.look()
+            await reloading.reload()
             assert tools.get("read_page") is None
 
 
@@ -59,10 +59,10 @@ async def test_it_goes_with_settings_that_had_a_fault_once_those_before_are_back
         async with service_in(tmp_path) as service:
             tools, reloading = service.engine.tools, SettingsReloader(service, reading(tmp_path), tmp_path)
             settings_file(tmp_path, server, f"{READ}{wikis}")
-            assert "their tools would both be called" in await reloading.look()
+            assert "their tools would both be called" in await reloading.reload()
             assert tools.get("read_page") is not None
             settings_file(tmp_path, server, f'{READ}[persona]\ndefault = "nobody"\n')
-            assert "nobody" in await reloading.look()
+            assert "nobody" in await reloading.reload()
             settings_file(tmp_path, server)
-            assert await reloading.look() == ""
+            assert await reloading.reload() == ""
             assert tools.get("read_page") is None

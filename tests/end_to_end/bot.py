@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from pixi.app import open_service
-from pixi.app.service import BotService
+from pixi.app.service import BotService, open_service
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches

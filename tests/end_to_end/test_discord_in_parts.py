@@ -8,11 +8,11 @@ from unittest import mock
 
 import pytest
 
-from pixi.app import open_service
 from pixi.app.cluster import worker as worker_module
 from pixi.app.cluster.gateway import GatewayService, Recorder, open_gateway
 from pixi.app.cluster.queue import open_queue
 from pixi.app.cluster.worker import Worker, open_worker
+from pixi.app.service import open_service
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.store.kept import ChannelConfig

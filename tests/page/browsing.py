@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from playwright.async_api import BrowserContext, Page, Route, async_playwright, expect
 
-from pixi.app import open_service
-from pixi.app.service import BotService
+from pixi.app.service import BotService, open_service
 from pixi.cli.serve import serve_http
 from pixi.settings import load
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from importlib.metadata import version
 
 import msgspec
 import psycopg
@@ -149,7 +148,7 @@ class GatewayService:
     Attributes:
         engine: records, in place of an engine.
         store: keeps everything, for the workers too.
-        look: reads settings and personas again, as that of `BotService`.
+        reload: reads settings and personas again, as that of `BotService`.
         metrics: what Prometheus is told.
         loop_monitor: how late the event loop was.
         rates: counts requests to Discord, with those of the workers.
@@ -169,7 +168,7 @@ class GatewayService:
         self.engine = Recorder(store, queue, lambda: self.metrics.count("pixi_messages_recorded"))
         self.settings = settings
         self.persona_set = persona_set
-        self.look: Callable[[], Awaitable[str]] | None = None
+        self.reload: Callable[[], Awaitable[str]] | None = None
         self.rates = Rates()
         self.rates.shared = SharedRates(queue.session, queue.address).use
         self.store = store
@@ -316,7 +315,7 @@ async def open_gateway(settings: Settings, report: Reporter) -> AsyncGenerator[G
     try:
         async with open_queue(settings.store.url, settings.discord.queues) as queue:
             gateway = GatewayService(settings, persona_set, store, queue, await store.places())
-            async with tracing_heard(settings, version("pixi-persona")) as gateway.engine.hearing:
+            async with tracing_heard(settings) as gateway.engine.hearing:
                 with reporting_stalls() as gateway.loop_monitor:
                     yield gateway
     finally:

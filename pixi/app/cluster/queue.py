@@ -35,7 +35,7 @@ from procrastinate.worker import Worker as JobWorker
 from psycopg import AsyncConnection, errors
 from psycopg import Error as DatabaseError
 
-from pixi.app.cluster.tables import QueueTables, make_tables
+from pixi.app.cluster.tables import check_tables, make_tables
 from pixi.app.logs import TRACE_HEADERS
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.spending import how_many
@@ -96,7 +96,7 @@ _FREE = """
 
 
 def still_answered(rules: Rules) -> float:
-    """Give since when a message that waits may have been sent to be answered, in seconds since the epoch.
+    """Return when a waiting message must have been sent, at the earliest, to be answered: seconds since 1970.
 
     Some time on the queue is no fault of the message, also where nothing old is answered.
     """
@@ -149,7 +149,7 @@ class ConversationQueue:
         job = self._app.configure_task(
             _TASK, queue=self._name_of(conversation), lock=conversation, queueing_lock=conversation
         )
-        number = 0
+        number = 0  # of the job that is made here
         given: dict[str, Any] = {"conversation": conversation, "times": times}
         if headers := TRACE_HEADERS.get():  # else there is no word of it: older workers know none
             given["trace"] = {**headers, "queued_at": str(time.time_ns())}
@@ -158,7 +158,7 @@ class ConversationQueue:
         except AlreadyEnqueued:
             pass  # whoever takes it up finds this message too
         except ConnectorException as error:
-            raise StoreError(f"The queue in {self.address} does not answer: {_reason(error)}.") from error
+            raise _no_answer(self.address, error) from error
         await self.signal("look", conversation, besides=number)
 
     async def move(self, conversation: str) -> None:
@@ -175,7 +175,7 @@ class ConversationQueue:
                 lock=conversation,
             )
         except ConnectorException as error:
-            raise StoreError(f"The queue in {self.address} does not answer: {_reason(error)}.") from error
+            raise _no_answer(self.address, error) from error
 
     async def signal(self, signal: Signal, conversation: str, *, besides: int = 0) -> None:
         """Tell the worker that has a conversation, if one has, by another job than `besides`.
@@ -451,7 +451,8 @@ async def open_queue(url: str, own: Iterable[str] = ()) -> AsyncGenerator[Conver
     connector = PsycopgConnector(
         conninfo=address.conninfo,
         kwargs={"options": f"-c search_path={address.schema}"},
-        configure=_configure,
+        # Each call is one statement, and takes one round trip.
+        configure=lambda session: session.set_autocommit(True),
         min_size=1,
         max_size=_CONNECTIONS,
     )
@@ -460,49 +461,34 @@ async def open_queue(url: str, own: Iterable[str] = ()) -> AsyncGenerator[Conver
     try:
         async with app.open_async():
             await make_tables(app)
-            await _compare_clocks(connector)
+            asked = "SELECT extract(epoch FROM clock_timestamp())::float AS now"
+            if fault := clock_fault((await connector.execute_query_one_async(asked))["now"]):
+                _log.warning("%s", fault)
             queue = ConversationQueue(app, address, own)
-            await _compare_tables(queue)
+            try:
+                async with queue.session() as session:
+                    await check_tables(session, address)
+            except DatabaseError as error:
+                raise _no_answer(address, error) from error
             yield queue
     except ConnectorException as error:
         raise StoreError(f"The queue in {address} cannot be used: {_reason(error)}.") from error
 
 
-async def _configure(session: AsyncConnection[Any]) -> None:
-    await session.set_autocommit(True)  # each call is one statement, and takes one round trip
-
-
-async def _compare_tables(queue: ConversationQueue) -> None:
-    """Warn of tables of a later procrastinate.
-
-    Raises:
-        StoreError: the procrastinate here cannot work with them, or they cannot be read.
-    """
-    try:
-        async with queue.session() as session:
-            tables = await QueueTables.read(session, queue.address)
-    except DatabaseError as error:
-        raise StoreError(f"The queue in {queue.address} does not answer: {_reason(error)}.") from error
-    if tables.missing:
-        raise StoreError(f"The store {queue.address}: {tables}.")
-    if tables.unknown:
-        _log.warning("%s", tables)
-
-
-async def _compare_clocks(connector: PsycopgConnector) -> None:
-    """Warn of a clock that would make messages seem old, which are then left alone."""
-    asked = "SELECT extract(epoch FROM clock_timestamp())::float AS now"
-    if fault := clock_fault((await connector.execute_query_one_async(asked))["now"]):
-        _log.warning("%s", fault)
-
-
 def clock_fault(now: float) -> str:
-    """Compare the clock here with what the database server's shows; return what is wrong, or ""."""
+    """Compare the clock here with the database server's, which shows `now`; return what is wrong, or "".
+
+    By a wrong clock messages seem old, and are left alone.
+    """
     ahead = time.time() - now
     if abs(ahead) <= _CLOCK_SECONDS:
         return ""
     way = "ahead of" if ahead > 0 else "behind"
     return f"the clock here is {abs(ahead):.0f} seconds {way} the database server's: set it right"
+
+
+def _no_answer(address: Address, error: BaseException) -> StoreError:
+    return StoreError(f"The queue in {address} does not answer: {_reason(error)}.")
 
 
 def _reason(error: BaseException) -> str:

@@ -4,6 +4,7 @@ procrastinate keeps no version in a database. But its functions have versions in
 to a job goes through them. So their names tell whether the procrastinate here can work with the tables there.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -15,8 +16,11 @@ from procrastinate.schema import SchemaManager
 from psycopg import AsyncConnection
 from psycopg.rows import tuple_row
 
+from pixi.core.errors import StoreError
 from pixi.core.spending import some
 from pixi.store.postgres.address import Address
+
+_log = logging.getLogger("pixi.queue")
 
 _FUNCTIONS = """
 SELECT proname::text FROM pg_proc
@@ -37,6 +41,20 @@ async def make_tables(app: App) -> None:
     except ConnectorException:
         if not await app.check_connection_async():  # else another process was quicker
             raise
+
+
+async def check_tables(session: AsyncConnection[Any], address: Address) -> None:
+    """Warn of tables of a later procrastinate.
+
+    Raises:
+        StoreError: the procrastinate here cannot work with them.
+        psycopg.Error: the database does not answer.
+    """
+    tables = await QueueTables.read(session, address)
+    if tables.missing:
+        raise StoreError(f"The store {address}: {tables}.")
+    if tables.unknown:
+        _log.warning("%s", tables)
 
 
 class QueueTables(NamedTuple):

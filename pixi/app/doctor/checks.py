@@ -48,7 +48,7 @@ async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether there is a key where one is needed. Whether it is accepted is seen with the model."""
+    """Check that there is a key if one is needed. Whether it is accepted is seen with the model."""
     from pixi.settings.model_choice import key_name, runs_here
 
     model = settings.model
@@ -130,15 +130,15 @@ def _find_personas(
 
 
 async def check_databases(settings: "Settings", progress: Reporter = silent) -> AsyncIterator[Finding]:
-    """Return whether each database can be read. A large one is read for a moment, not to its end."""
+    """Check that each database can be read. A large one is read for a moment, not to its end."""
     from pixi.app.databases import database_refs, inspect_all
 
     try:
-        ref = database_refs(settings)
+        refs = database_refs(settings)
     except ConfigError as error:
         yield Finding(False, "databases", str(error))
         return
-    async for each in inspect_all(ref, progress):
+    async for each in inspect_all(refs, progress):
         yield _database_found(each)
 
 
@@ -373,9 +373,8 @@ def checks(progress: Reporter = silent, *, cluster: bool = False) -> tuple[Check
         check_web_search,
         check_wikis,
         check_gifs,
-        *(
-            [check_cluster] if cluster else []
-        ),  # before the store is opened, which brings its tables up to date
+        # Before the store is opened, which brings its tables up to date.
+        *([check_cluster] if cluster else []),
         check_store,
         check_limits,
         check_discord,

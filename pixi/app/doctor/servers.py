@@ -52,7 +52,7 @@ class Finding(Struct, frozen=True):
 
 
 async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether the model is there to be asked, and each that stands by it."""
+    """Check that the model is there to be asked, and each that stands in for it."""
     async for finding in _models_found("model", settings.model):
         yield finding
 
@@ -66,7 +66,7 @@ async def check_found_models(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
-    """The same of the models that have a section of their own: that of the reader, and those by name."""
+    """Check the models that have a section of their own: the helper, and those by name."""
     others = {"helper_model": settings.helper_model} | {
         f"models.{name}": model for name, model in settings.models.items()
     }
@@ -77,7 +77,7 @@ async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether it turns a word into a vector; nothing where there is none."""
+    """Check that the embedding model turns a word into a vector, if one is set."""
     from pixi.app.databases import open_embedder
     from pixi.knowledge.vectors import require_numpy
 
@@ -260,7 +260,7 @@ async def _mcp_found(
 
 
 async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether pages of the web can be read, where they are to be."""
+    """Check that pages of the web can be read, if they are to be."""
     pages = settings.web_pages
     if not pages.read:
         return
@@ -321,7 +321,7 @@ async def _at_search_server(url: str, price: str, contact: str) -> tuple[bool, s
 
 
 async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether each wiki can be asked."""
+    """Check that each wiki can be asked."""
     if not settings.wiki:
         return
     from pixi.fetching.web import Web
@@ -350,7 +350,7 @@ async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether there are pictures to be found, where they are wanted.
+    """Check that pictures can be found, if they are wanted.
 
     Of a service, one picture is searched for, to see whether it takes the key.
     """
@@ -383,7 +383,7 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
-    """Return whether a bot could go on Discord; that it is not set up is no fault."""
+    """Check whether a bot could go on Discord; that it is not set up is no fault."""
     token = settings.discord.token
     if token is None:
         yield Finding(True, "discord", NOT_SET_UP)

@@ -21,7 +21,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from pixi.addons.knowledge import RESULTS, described, query_result, search_result
-from pixi.app.building import open_service
+from pixi.app.building import import_beside
 from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
 from pixi.core.errors import PixiError, Reporter, ToolError
@@ -140,6 +140,9 @@ class McpTalks:
         return await asyncio.shield(self._service)
 
     async def _keep(self, opened: "asyncio.Future[BotService]") -> None:
+        await import_beside("pixi.app.service")
+        from pixi.app.service import open_service
+
         try:
             async with open_service(self._settings, report=self._report) as service:
                 opened.set_result(service)

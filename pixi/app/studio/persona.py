@@ -393,9 +393,9 @@ class _PersonaScreen:
 
     async def _taken(self) -> str:
         """Have the service read its files again; give why it does not go by them, as far as it is known."""
-        if self._service.look is None:
+        if self._service.reload is None:
             return "The files are not watched here: it holds from the next start."
-        return await self._service.look()
+        return await self._service.reload()
 
     def _entry(self, found: Found) -> PersonaEntry:
         service, name = self._service, name_of(found)

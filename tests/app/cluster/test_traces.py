@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import cast
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -14,9 +13,7 @@ from opentelemetry.trace import Tracer
 from pixi.app.cluster.gateway import Recorder
 from pixi.app.cluster.queue import open_queue
 from pixi.app.logs import TRACE_HEADERS
-from pixi.app.service import BotService
 from pixi.app.tracing import TurnTracer, heard_spans
-from pixi.core.masking import SecretRedactor
 from pixi.engine import Engine
 from pixi.settings import Settings
 from pixi.testing import ScriptedModel
@@ -49,8 +46,7 @@ async def test_what_a_gateway_hears_is_the_parent_of_what_a_worker_does(house: H
     cast("Recorder", house.intake).hearing = heard_spans(gateway.tracer)
     model = ScriptedModel("[SEND: zebrafinch]")
     async with open_queue(url) as queue, Engine(model=model, persona=PIXI, store=house.store) as engine:
-        service = SimpleNamespace(settings=Settings(), engine=engine, mask=SecretRedactor())
-        engine.settings.observers.append(TurnTracer(worker.tracer, cast("BotService", service)).observe)
+        engine.settings.observers.append(TurnTracer(worker.tracer, engine, Settings).observe)
         await house.say("a zebrafinch", by="zebrafinch")
         assert TRACE_HEADERS.get() == {}
         async with working(engine, house.store, queue, house):
