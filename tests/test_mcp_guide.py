@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.mcp_integration import places
+from pixi.app.mcp_integration import server_addresses
 from pixi.settings import load
 from pixi.settings.sections import McpSettings
 from tests.pages import ROOT, blocks, read_page
@@ -20,12 +20,12 @@ def test_settings_of_the_page_hold(text: str, tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").write_text(text, encoding="utf-8")
     settings = load(environ={}, folder=tmp_path)
     if settings.mcp:
-        assert set(places(settings)) == set(tomllib.loads(text)["mcp"])
+        assert set(server_addresses(settings)) == set(tomllib.loads(text)["mcp"])
 
 
 def test_the_first_command_line_is_shown_as_doctor_shows_it(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").write_text(EXAMPLES[0], encoding="utf-8")
-    where = places(load(environ={}, folder=tmp_path))["time"]
+    where = server_addresses(load(environ={}, folder=tmp_path))["time"]
     assert f"ok   mcp.time — {where.shown}: 2 tools; used for the first time" in GUIDE
 
 

@@ -185,8 +185,8 @@ async def working_beside(
 
 async def import_parts(model: ModelSettings) -> None:
     """Import what every talk needs, beside the loop."""
-    door = "pixi.models.llama" if runs_here(model) else "pixi.models.server_model"
-    await import_beside("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door)
+    model_module = "pixi.models.llama" if runs_here(model) else "pixi.models.server_model"
+    await import_beside("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", model_module)
     await asyncio.to_thread(broken, "")  # compiles what the first message would wait for
 
 

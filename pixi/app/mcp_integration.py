@@ -27,6 +27,12 @@ from pixi.mcp.offers import (
 from pixi.mcp.server import McpServer
 from pixi.settings import McpSettings, Settings
 
+START_SECONDS = 60.0
+"""Time for a server to start and list its tools; a program may have to be fetched first."""
+
+_GRACE_SECONDS = 1.0  # that a start waits: quick servers are there for the first message, others join
+_MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
+_MOST_DIFF_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
 _OF_A_COMMAND = ("args", "env", "folder")
 _OF_A_URL = ("headers", "type")
 
@@ -46,16 +52,16 @@ def lock_of(settings: Settings) -> LockFile:
     return LockFile((settings.origin or Path(FILE_NAME)).with_name(FILE_NAME))
 
 
-def places(settings: Settings) -> dict[str, Where]:
-    """Return the servers by the names of their sections.
+def server_addresses(settings: Settings) -> dict[str, Where]:
+    """Return where each MCP server is, by the names of their sections.
 
     Raises:
         ConfigError: a section cannot hold.
     """
-    return {name: _place(f"[mcp.{name}]", its) for name, its in settings.mcp.items()}
+    return {name: _address_of(f"[mcp.{name}]", its) for name, its in settings.mcp.items()}
 
 
-def _place(title: str, its: McpSettings) -> Where:
+def _address_of(title: str, its: McpSettings) -> Where:
     if its.command and its.url:
         raise ConfigError(f"{title} has a command and a url: it is one server, so keep one of them.")
     if its.command:
@@ -83,12 +89,6 @@ def _refuse_others(title: str, its: McpSettings, keys: tuple[str, ...], home: st
             )
 
 
-_GRACE_SECONDS = 1.0
-"""Time that a start waits for servers: quick ones are there for the first message, others join."""
-
-_MOST_LINES = 100  # told of the tools of one server: the words of some are another each time
-
-
 async def apply_mcp(integrations: Integrations, settings: Settings) -> None:
     """Connect the servers that the settings name, and leave the others; see `McpIntegration.apply`."""
     if settings.mcp or integrations.mcp_servers:
@@ -110,11 +110,12 @@ class McpIntegration:
         self._tools = integrations.tools
         self._report = integrations.report
         self.servers: dict[str, McpServer] = {}
-        self._settings: dict[str, McpSettings] = {}
+        self._settings: dict[str, McpSettings] = {}  # by server, those that hold now
+        # By server, what its tools are registered by; they are registered anew where that changes.
         self._offered: dict[str, tuple[tuple[ForeignTool, ...], McpSettings]] = {}
-        self._lock: LockFile | None = None
-        self._watching: asyncio.Task[None] | None = None
-        self._told: dict[str, set[str]] = {}
+        self._lock: LockFile | None = None  # the one of the first settings
+        self._watching: asyncio.Task[None] | None = None  # the lock file, once there was a server
+        self._told: dict[str, set[str]] = {}  # by server, the lines that were reported of its tools
 
     async def apply(self, settings: Settings) -> None:
         """Bring servers and their tools in line with the settings. It waits a moment for those that start.
@@ -122,7 +123,7 @@ class McpIntegration:
         Raises:
             ConfigError: a section cannot hold. Then nothing has changed.
         """
-        wanted = places(settings)
+        wanted = server_addresses(settings)
         stay = {name for name, each in self.servers.items() if wanted.get(name) == each.where}
         await self._end(set(self.servers) - stay)
         lock = self._lock = self._lock or lock_of(settings)
@@ -202,12 +203,6 @@ async def _settled(servers: Iterable[McpServer]) -> None:
             task.cancel()
 
 
-SECONDS = 60.0
-"""Time for a server to start and list its tools."""
-
-_MOST_DIFF_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
-
-
 async def changed_tools(name: str, where: Where, approved: ApprovedServer) -> tuple[ForeignTool, ...]:
     """Start a server, as it was approved, and list its tools that are described otherwise than approved.
 
@@ -216,7 +211,7 @@ async def changed_tools(name: str, where: Where, approved: ApprovedServer) -> tu
     """
     from pixi.mcp.connection import connected  # large, and of an extra that is not always there
 
-    async with connected(name, where, SECONDS) as connection:
+    async with connected(name, where, START_SECONDS) as connection:
         return sifted(approved, (await connection.list()).tools).changed
 
 

@@ -64,13 +64,18 @@ class SlotSaver:
         if self._slots is None or not self._talk or not (model := local_model(self._model())):
             return
         with suppress(StoreError):  # then nobody can tell whether it may be kept
-            await self._look()
+            await self._check()
             await model.save_slot(self._slots, self._talk)
-            await self._look()  # another process may have forgotten it meanwhile
+            await self._check()  # another process may have forgotten it meanwhile
             return
         await asyncio.to_thread(self._slots.drop)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
+        """Delete what was saved if the store lost words since.
+
+        Raises:
+            StoreError: that could not be found out.
+        """
         assert self._slots is not None
         await self.follow((await self._store.forgotten(self._slots.revision)).revision)
 
@@ -84,12 +89,12 @@ async def saved_slot(
     Raises:
         StoreError: it could not be found out what was forgotten.
     """
-    kept = SlotSaver(slots_of(store_url), store, model, talk)
-    await kept.restore()
+    saver = SlotSaver(slots_of(store_url), store, model, talk)
+    await saver.restore()
     try:
-        yield kept
+        yield saver
     finally:
-        await kept.save()
+        await saver.save()
 
 
 def local_model(model: "Model") -> "LocalModel | None":

@@ -34,12 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     """Show what waits, one server after the other; 1 if something was not approved."""
-    from pixi.app.mcp_integration import lock_of, places, require_sdk
+    from pixi.app.mcp_integration import lock_of, require_sdk, server_addresses
     from pixi.cli.console import Printer
     from pixi.core.errors import ConfigError, PixiError
     from pixi.settings.check import nearest
 
-    wheres, printer = places(settings), Printer(settings)
+    wheres, printer = server_addresses(settings), Printer(settings)
     for name in arguments.names:
         if name not in wheres:
             raise ConfigError(f"there is no [mcp.{name}] in the settings{nearest(name, wheres)}")

@@ -4,7 +4,7 @@ import asyncio
 import io
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pixi.channels.terminal.lines import LinesChannel, seat
 from pixi.cli.exits import FAILED, FINE
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, Reporter
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
 from pixi.core.language import CommandEnded, CommandStream, Prose
 from pixi.core.llm import Delta, Finished, Request, Text, Usage
@@ -48,7 +48,7 @@ class WatchedModel:
     """
 
     model: Model
-    progress: Callable[[str], None]
+    progress: Reporter
     text: str = ""
     first_seconds: float | None = None
     writing_seconds: float = 0.0

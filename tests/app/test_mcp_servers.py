@@ -179,7 +179,7 @@ async def test_what_was_approved_elsewhere_is_taken_up(scene: Scene) -> None:
         assert "pixi-persona approve baker" in scene.lines[0]
         assert tools(service) == []
         settings = reading(scene.folder)()
-        where = mcp_integration.places(settings)["baker"]
+        where = mcp_integration.server_addresses(settings)["baker"]
         await mcp_integration.lock_of(settings).approve("baker", where, ())  # as another process does
         await eventually(lambda: tools(service) == ["baker_echo"])
         assert await scene.answers(service, 1) == [(True, "pancake")]
@@ -218,7 +218,7 @@ def test_sections_that_cannot_hold(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "pixi.toml").write_text(f"[mcp.x]\n{text}\n")
     settings = load(environ={}, folder=tmp_path)
     with pytest.raises(ConfigError) as refused:
-        mcp_integration.places(settings)
+        mcp_integration.server_addresses(settings)
     assert str(refused.value).startswith(why)
     assert "canary" not in str(refused.value)
 
@@ -237,7 +237,7 @@ def test_secrets_come_from_elsewhere_and_do_not_print(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").write_text('[mcp.x]\nurl = "https://example.org/mcp"\n')
     settings = load(environ={"PIXI_MCP__X__HEADERS": '{"Authorization": "canary"}'}, folder=tmp_path)
     assert "canary" not in repr(settings)
-    assert "canary" not in repr(mcp_integration.places(settings))
+    assert "canary" not in repr(mcp_integration.server_addresses(settings))
 
 
 def test_a_token_is_a_secret_without_the_word_before_it_too() -> None:

@@ -46,13 +46,13 @@ def baker(home: Path, program: Program) -> Home:
     # As a start does it.
     import asyncio
 
-    from pixi.app.mcp_integration import lock_of, places
+    from pixi.app.mcp_integration import lock_of, server_addresses
     from pixi.mcp.connection import connected
     from pixi.settings import load
 
     async def first() -> None:
         settings = load()
-        where = places(settings)["baker"]
+        where = server_addresses(settings)["baker"]
         async with connected("baker", where, 20) as connection:
             await lock_of(settings).approve("baker", where, (await connection.list()).tools)
 

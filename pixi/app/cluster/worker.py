@@ -14,7 +14,7 @@ from pixi.channels.discord.backend import parse_address, prefix_of
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.approvals import SharedQuestion
 from pixi.core.channel import Channel, OpenChannel
-from pixi.core.errors import PixiError, StoreError
+from pixi.core.errors import PixiError, Reporter, StoreError
 from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.queue")
@@ -54,11 +54,11 @@ class Worker:
         self._open = open_channel
         self._bot = bot
         self._tell_bot = tell_bot
-        self._ends = False
+        self._ends = False  # what is left of a conversation is for other workers
         self._telling: set[asyncio.Task[None]] = set()
 
     async def run(self, *, concurrency: int, queues: Sequence[str] = ()) -> None:
-        """Answer, so many conversations side by side, until cancelled; of these queues, or of all.
+        """Answer up to `concurrency` conversations side by side, of some queues or of all, until cancelled.
 
         Then what people see being written is finished, and the rest goes back to the queue.
         """
@@ -156,7 +156,7 @@ class Worker:
 
 @asynccontextmanager
 async def open_worker(
-    service: BotService, queue: ConversationQueue, *, token: str, tell: Callable[[str], None]
+    service: BotService, queue: ConversationQueue, *, token: str, tell: Reporter
 ) -> AsyncGenerator[Worker, None]:
     """Log in to Discord, to post there alone.
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 LISTING_SECONDS = 10.0
 """Time for a server to list its models."""
 
-MCP_SECONDS = 60.0
-"""Time for an MCP server to start and list its tools; a program may have to be fetched first."""
-
 _WIKI_SECONDS = 20.0
 _SEARCHED = "pancakes"
 """Query to a search server of one's own. DuckDuckGo is left alone."""
@@ -207,11 +204,11 @@ async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:
     """
     if not settings.mcp:
         return
-    from pixi.app.mcp_integration import lock_of, places, require_sdk
+    from pixi.app.mcp_integration import lock_of, require_sdk, server_addresses
 
     try:
         require_sdk()
-        wheres = places(settings)
+        wheres = server_addresses(settings)
         lock = lock_of(settings)
         approved = {name: await lock.approved(name) for name in wheres}
     except ConfigError as error:
@@ -227,6 +224,7 @@ async def _mcp_found(
     name: str, where: "Where", approved: "ApprovedServer | None", its: "McpSettings"
 ) -> list[Finding]:
     from pixi.addons.mcp import register
+    from pixi.app.mcp_integration import START_SECONDS
     from pixi.mcp.connection import connected
     from pixi.mcp.offers import sifted, visible
     from pixi.toolbox.tools import Toolbox
@@ -238,7 +236,7 @@ async def _mcp_found(
             Finding(False, subject, f"{where.shown}: waits for consent, so that it is not started; {mend}")
         ]
     try:
-        async with connected(name, where, MCP_SECONDS) as connection:
+        async with connected(name, where, START_SECONDS) as connection:
             listing = await connection.list()
             found = sifted(approved, listing.tools)
             left_out = register(found.fit, connection, Toolbox(), its)  # tried with a toolbox of its own

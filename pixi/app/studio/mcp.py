@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pixi.app.mcp_integration import changed_tools, lock_of, places, require_sdk, told_changes
+from pixi.app.mcp_integration import changed_tools, lock_of, require_sdk, server_addresses, told_changes
 from pixi.app.service import BotService
 from pixi.app.studio.rows import operator_route
 from pixi.core.errors import ConfigError, PixiError
@@ -99,7 +99,7 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
 async def mcp_entries(service: BotService) -> list[McpEntry]:
     """Tell of each server that the settings name."""
     try:
-        wheres = places(service.settings)
+        wheres = server_addresses(service.settings)
     except ConfigError as error:
         return [McpEntry(name, "", "broken", str(error), [], []) for name in service.settings.mcp]
     servers = service.integrations.mcp_servers
@@ -125,7 +125,7 @@ async def mcp_entries(service: BotService) -> list[McpEntry]:
 def _place(service: BotService, name: str) -> tuple[Where, LockFile]:
     try:
         require_sdk()
-        where = places(service.settings).get(name)
+        where = server_addresses(service.settings).get(name)
     except ConfigError as error:
         raise RouteError(409, "The settings cannot hold", str(error)) from error
     if where is None:
