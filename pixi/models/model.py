@@ -1,8 +1,9 @@
-"""The one protocol behind which every model stands, and how a model's reply is pushed.
+"""The one protocol behind which every model stands, and the ways to ask one: `push` and `ask`.
 
-A model may stream its reply (`Model`), which is the easiest to write. What Pixi's own models do is push it
+A model may stream its reply (`Model`), which is the easiest to write. Pixi's own models push theirs
 (`PushedModel`): a delta is handed on in the call in which the network brought it, and no task is woken for
-it. `push` does so with either."""
+it. `push` asks either kind. `ask` returns a whole answer, for tasks of which nobody sees the words come.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -14,7 +15,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.llm import Delta, Prices, Request, Text
+from pixi.core.llm import Delta, Finished, Prices, Request, Text
+from pixi.core.spending import Count, counted
 
 SLICE = 4_096
 """Characters of a delta that are read at once; then others have their turn."""
@@ -160,6 +162,50 @@ async def push(model: Model, request: Request, take: Take) -> None:
 def slices(text: str) -> Iterator[Text]:
     """Cut a text into deltas that are read at once."""
     return (Text(text[at : at + SLICE]) for at in range(0, len(text), SLICE))
+
+
+async def ask(
+    model: Model,
+    request: Request,
+    count: Count | None,
+    *,
+    longest: int,
+    heard: Callable[[Delta], object] = lambda delta: None,
+    enough: Callable[[str, list[str]], bool] = lambda piece, pieces: False,
+) -> str:
+    """Ask a model, and return the text of its answer; count what that used, however it ended.
+
+    Args:
+        count: told what the request used.
+        longest: characters after which the rest is not waited for.
+        heard: called with each delta.
+        enough: called with the last piece and all pieces; returns True where the rest is not wanted.
+
+    Raises:
+        ModelError: the model's own.
+    """
+    pieces: list[str] = []
+    length, finished, failed = 0, Finished(), False
+    try:
+        async with aclosing(model.stream(request)) as deltas:
+            async for delta in deltas:
+                heard(delta)
+                if isinstance(delta, Finished):
+                    finished = delta
+                elif isinstance(delta, Text):
+                    pieces.append(delta.text)
+                    length += len(delta.text)
+                    if length > longest or enough(delta.text, pieces):
+                        break
+    except ModelError:
+        failed = True
+        raise
+    finally:
+        if count is not None:
+            used = counted(finished, request, length, failed=failed)
+            prices = used.prices if used.model else model.traits.prices
+            count(used.model or model.name, used.usage, prices)
+    return "".join(pieces)
 
 
 class LazyModel(PushedModel):

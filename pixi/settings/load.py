@@ -10,7 +10,6 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import sources
-from pixi.settings.check import check_key, check_search, is_section, known_keys, sections_of
 from pixi.settings.model_choice import (
     address_for,
     check_prices,
@@ -32,7 +31,7 @@ from pixi.settings.sections import (
     Settings,
 )
 from pixi.settings.sources import MODELS, Faults, Given
-from pixi.settings.values import value_of
+from pixi.settings.values import check_known, is_section, known_keys, nearest, sections_of, value_of
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHORTEST_SECRET = 32  # characters: RFC 7518 wants as many bits as the signature has
@@ -89,7 +88,7 @@ def load(
     values: dict[str, Any] = {}
     for given in winners.values():
         with faults.noted(*sections_of(given.key)):
-            check_key(given)
+            check_known(given)
             if not is_section(given.key) and not given.key.startswith(f"{sources.ADDON}."):
                 read = tables_of if is_list_of_models(given.key) else value_of
                 values[given.key] = read(given, folder)
@@ -150,7 +149,7 @@ def _built(
         **plain,
     )
     faults.check(["embedding_model"], lambda: _check_embedding(settings, origins))
-    faults.check(["web_search", "mcp", "limits"], lambda: check_search(settings, origins))
+    faults.check(["web_search", "mcp", "limits"], lambda: _check_search(settings, origins))
     faults.check(["http"], lambda: check_http(settings.http, origins))
     priced_ones = with_prices(settings)
     if stop := origins.get("limits.month_dollars"):
@@ -163,6 +162,55 @@ def _check_embedding(settings: Settings, origins: Mapping[str, Given]) -> None:
     given = next((given for key, given in origins.items() if key.startswith("embedding_model.")), None)
     if given is not None and settings.embedding_model is None:
         raise ConfigError(f"{given.place}: [embedding_model] needs a name; add it, or remove the section.")
+
+
+def _check_search(settings: Settings, origins: Mapping[str, Given]) -> None:
+    """See that whoever is to search can be asked, and that it is known what a search costs where that counts.
+
+    Raises:
+        ConfigError: it cannot; the text names the mend.
+    """
+    search = settings.web_search
+    faults: list[str] = []
+    given = origins.get("web_search.engine")
+    place = given.place if given is not None else "[web_search]"
+    if search.engine == "searxng" and not search.url:
+        faults.append(
+            f'{place}: engine = "searxng" needs the address of your server; '
+            'add url = "http://localhost:8080" to [web_search].'
+        )
+    if search.engine == "mcp" and (fault := _tool_fault(settings, place, origins)):
+        faults.append(fault)
+    stop = origins.get("limits.month_dollars")
+    if (
+        settings.limits.month_dollars is not None
+        and search.engine in ("native", "mcp")
+        and search.price is None
+    ):
+        where = stop.place if stop is not None else "[limits]"
+        faults.append(
+            f"{where}: month_dollars needs the price of each search of the web; "
+            "add price = … (dollars for one) to [web_search], with 0 if it costs nothing."
+        )
+    if faults:
+        raise ConfigError(*faults)
+
+
+def _tool_fault(settings: Settings, place: str, origins: Mapping[str, Given]) -> str:
+    """Say what is wrong with the tool that is to search; "" where nothing is."""
+    tool = settings.web_search.tool
+    if not tool:
+        return (
+            f'{place}: engine = "mcp" needs the tool that searches; add tool = "SERVER.TOOL" to [web_search].'
+        )
+    place = origins["web_search.tool"].place
+    server, dot, name = tool.partition(".")
+    if not dot or not server or not name:
+        return f'{place}: web_search.tool is {tool!r}; write the MCP server and its tool, as "SERVER.TOOL".'
+    if server not in settings.mcp:
+        mend = nearest(server, settings.mcp) if settings.mcp else f"; add a section [mcp.{server}]."
+        return f"{place}: web_search.tool names the MCP server {server!r}, which is not there{mend}"
+    return ""
 
 
 def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:

@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.core.providers import key_name_of
-from pixi.settings.check import check_in, usual_key
 from pixi.settings.secret import Secret
 from pixi.settings.sections import EmbeddingSettings, ModelSettings, Settings
 from pixi.settings.sources import Faults, Given, Variable
-from pixi.settings.values import value_of
+from pixi.settings.values import check_in_section, usual_key, value_of
 
 
 def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
@@ -234,7 +233,7 @@ def _table(
     for name, value in table.items():
         where = given.inner.get(f"{number}.{name}", place)
         with faults.noted():
-            check_in(section, header, name, where)
+            check_in_section(name, section, header, where)
             if name == _KEY:
                 raise ConfigError(f"{where}: a fallback has none of its own; write each model as a {header}.")
             own[name] = value_of(Given(f"{given.key}.{name}", value, given.source, where), folder)
