@@ -55,7 +55,7 @@ def read(*steps: Step) -> Reply:
 async def chat(
     server: ScriptedOpenAI, deadlines: Deadlines | None = None
 ) -> AsyncGenerator[ServerModel, None]:
-    breakers = Breakers(patience=BreakerPolicy(failures=1, pause=600.0))
+    breakers = Breakers(policy=BreakerPolicy(failures=1, pause=600.0))
     model = ServerModel(
         "m", base_url=server.base_url, retries=Retries(base=0.001), deadlines=deadlines, breakers=breakers
     )
