@@ -17,6 +17,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,7 +31,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.weights import Progress, cache_folder, checked, not_kept
 
 T = TypeVar("T")
@@ -447,8 +448,11 @@ async def _in_thread(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             task.set_result(work())
-        except BaseException as error:  # it is raised where the result is awaited
+        except (PixiError, _Cancelled) as error:
             task.set_exception(error)
+        finally:
+            if not task.done():  # a fault of the program: it is raised where the result is awaited
+                task.set_exception(sys.exception())
 
     task.set_running_or_notify_cancel()  # from now on it is not cancelled, whoever stops waiting
     threading.Thread(target=run, name="pixi-hub", daemon=True).start()

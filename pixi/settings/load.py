@@ -110,8 +110,10 @@ def _built(
     folder: Path,
     ambient_key: Secret | None,
 ) -> Settings:
-    """The settings of the values that hold. What cannot hold together is noted, but where a value of it is
-    wrong already: a mistake is told once."""
+    """Build the settings of the values that could be read, and check them together.
+
+    A check is left out where a value of its section is wrong already: a mistake is told once.
+    """
 
     def section(name: str) -> dict[str, Any]:
         prefix = f"{name}."
@@ -120,7 +122,7 @@ def _built(
     def names(kind: str) -> list[str]:
         return list(dict.fromkeys(key.split(".")[1] for key in values if key.startswith(f"{kind}.")))
 
-    def titles(kind: str) -> list[str]:  # those without keys too
+    def titles(kind: str) -> list[str]:  # sections without keys too
         return list(dict.fromkeys(key.split(".")[1] for key in origins if key.startswith(f"{kind}.")))
 
     model = section("model")
@@ -141,7 +143,7 @@ def _built(
         helper_model=_helper(section("helper_model"), main, ambient_key),
         embedding_model=_embedding(section("embedding_model"), main, ambient_key),
         prices=section(sources.PRICES),
-        http=http_of(section("http"), section("http.jwt"), folder),
+        http=_http_of(section("http"), section("http.jwt"), folder),
         addons=values.get("addons", ()),
         addon={name: _given(origins, f"{sources.ADDON}.{name}.") for name in titles(sources.ADDON)},
         origin=path,
@@ -150,7 +152,7 @@ def _built(
     )
     faults.check(["embedding_model"], lambda: _check_embedding(settings, origins))
     faults.check(["web_search", "mcp", "limits"], lambda: _check_search(settings, origins))
-    faults.check(["http"], lambda: check_http(settings.http, origins))
+    faults.check(["http"], lambda: _check_http(settings.http, origins))
     priced_ones = with_prices(settings)
     if stop := origins.get("limits.month_dollars"):
         priced = ["limits", "model", MODELS, "helper_model", "embedding_model", sources.PRICES]
@@ -159,9 +161,9 @@ def _built(
 
 
 def _check_embedding(settings: Settings, origins: Mapping[str, Given]) -> None:
-    given = next((given for key, given in origins.items() if key.startswith("embedding_model.")), None)
-    if given is not None and settings.embedding_model is None:
-        raise ConfigError(f"{given.place}: [embedding_model] needs a name; add it, or remove the section.")
+    given = list(_given(origins, "embedding_model.").values())
+    if given and settings.embedding_model is None:
+        raise ConfigError(f"{given[0].place}: [embedding_model] needs a name; add it, or remove the section.")
 
 
 def _check_search(settings: Settings, origins: Mapping[str, Given]) -> None:
@@ -214,7 +216,7 @@ def _tool_fault(settings: Settings, place: str, origins: Mapping[str, Given]) ->
 
 
 def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:
-    """Return what was given under a prefix, by the rest of its key."""
+    """Return the values that were given under a prefix, by the rest of their keys."""
     return {key.removeprefix(prefix): given for key, given in origins.items() if key.startswith(prefix)}
 
 
@@ -235,8 +237,8 @@ def _embedding(
     return EmbeddingSettings(**{**address_for(own, main, ambient_key), **own})
 
 
-def http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> HttpSettings:
-    """The settings of the server; origins as browsers send them, and a file of keys by its whole path."""
+def _http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> HttpSettings:
+    """Build `[http]` with `[http.jwt]`: origins as browsers send them, a file of keys by its whole path."""
     tokens = JwtSettings(**jwt)
     if tokens.keys and "://" not in tokens.keys:
         tokens = replace(tokens, keys=str(folder / Path(tokens.keys).expanduser()))
@@ -245,7 +247,7 @@ def http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> 
     return replace(settings, allowed_origins=tuple(origin_of(one) or one for one in settings.allowed_origins))
 
 
-def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
+def _check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
     """See that the lists hold what they are for, and that nothing of `[http.jwt]` is missing.
 
     Raises:
@@ -282,11 +284,11 @@ def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
 
 
 def _check_jwt(jwt: JwtSettings, origins: Mapping[str, Given]) -> None:
-    place = next((given.place for key, given in origins.items() if key.startswith("http.jwt.")), "")
+    given = list(_given(origins, "http.jwt.").values())
     missing = [key for key in _JWT if not getattr(jwt, key)]
-    if place and missing:
+    if given and missing:
         raise ConfigError(
-            f"{place}: [http.jwt] needs {' and '.join(missing)}; add that, or remove the section."
+            f"{given[0].place}: [http.jwt] needs {' and '.join(missing)}; add that, or remove the section."
         )
     if "://" in jwt.keys and not jwt.keys.startswith("https://"):
         raise ConfigError(

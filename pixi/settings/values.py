@@ -229,7 +229,7 @@ def value_as(kind: Any, given: Given, folder: Path) -> Any:
     # Discord's ids are numbers that people like to write in quotes.
     lax = given.text or kind == tuple[int, ...]
     try:
-        return msgspec.convert(value, kind, strict=not lax, dec_hook=_hook(folder))
+        return msgspec.convert(value, kind, strict=not lax, dec_hook=_decoder(folder))
     except msgspec.ValidationError:
         raise _wrong(given, kind) from None
 
@@ -243,12 +243,12 @@ def _kind_of(key: str) -> Any:
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) in (Union, types.UnionType):
-        return next(part for part in get_args(kind) if part is not types.NoneType)
+        (kind,) = (part for part in get_args(kind) if part is not types.NoneType)
     return kind
 
 
 def _unpacked(text: str, kind: Any) -> object:
-    """Text of a variable or flag for a list or a table: JSON, or for a list words with commas between."""
+    """Return the list or table that a variable or flag says: in JSON, or a list as words between commas."""
     plain = _without_none(kind)
     shape = get_origin(plain)
     if (shape in (tuple, Mapping) or plain is Prices) and text.startswith(("[", "{")):
@@ -256,11 +256,13 @@ def _unpacked(text: str, kind: Any) -> object:
             return json.loads(text)
         except ValueError:
             return text
-    return [word.strip() for word in text.split(",") if word.strip()] if shape is tuple else text
+    if shape is tuple:
+        return [word.strip() for word in text.split(",") if word.strip()]
+    return text
 
 
-def _hook(folder: Path) -> Callable[[type, object], object]:
-    """Return how msgspec makes our own types of text."""
+def _decoder(folder: Path) -> Callable[[type, object], object]:
+    """Return the function by which msgspec makes a `Secret` or a path of text."""
 
     def convert(kind: type, value: object) -> object:
         if not isinstance(value, str):
