@@ -140,7 +140,7 @@ def is_public(address: str) -> bool:
     return not any(four in network for network in _CLOSED_4)
 
 
-def is_near(address: str, own: str) -> bool:
+def is_own_network(address: str, own: str) -> bool:
     """Return True if an address is this machine's own, or in IPv6 of its own network.
 
     There every printer has an address of the internet, and a router that keeps everybody else away from it.
@@ -308,7 +308,7 @@ def _family_of(address: str) -> socket.AddressFamily:
 
 def _is_open(address: str) -> bool:
     """Return True if an address is public, and neither this machine's own nor of its network."""
-    return is_public(address) and not is_near(address, own_address(address))
+    return is_public(address) and not is_own_network(address, own_address(address))
 
 
 def session_through(gate: Gate) -> ClientSession:

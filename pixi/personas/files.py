@@ -81,13 +81,10 @@ def parse_persona(text: str, path: Path) -> LoadedPersona:
         faults.append(fault)
     if loaded is None or faults:
         first = sorted(faults, key=lambda fault: fault.line)[:_MOST_FAULTS]
-        raise PersonaError(*(f"{shown(path)}:{fault.line}: {fault.text}" for fault in first), loaded=loaded)
+        raise PersonaError(
+            *(f"{display_path(path)}:{fault.line}: {fault.text}" for fault in first), loaded=loaded
+        )
     return loaded
-
-
-def shown(path: Path) -> str:
-    """Return the path as a person can be shown it, whatever bytes are in it."""
-    return display_path(path)
 
 
 def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
@@ -126,7 +123,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
     values["name"] = values.get("name") or _name_from(path)
     values |= {"avatar": avatar, "in_short": in_short or values.get("in_short", "")}
     examples = tuple(exchange.example for exchange in exchanges)
-    persona = Persona(prompt=prompt, examples=examples, origin=shown(path), **values)
+    persona = Persona(prompt=prompt, examples=examples, origin=display_path(path), **values)
     remarks.sort(key=lambda remark: remark.line)
     return LoadedPersona(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
 
@@ -184,7 +181,7 @@ def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:
 
 def _name_from(path: Path) -> str:
     """Return a persona's name where its file gives none: the file's own."""
-    words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", shown(Path(path.stem))))
+    words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", display_path(Path(path.stem))))
     return " ".join(words.split()) or "persona"
 
 
@@ -198,22 +195,24 @@ def _read_text(path: Path) -> str:
         status = path.stat()
         problem = _not_a_text_file(status.st_mode, status.st_size)
         if problem:
-            raise ConfigError(f"{shown(path)}: {problem}")
+            raise ConfigError(f"{display_path(path)}: {problem}")
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError as error:
         problem = "the link leads nowhere" if path.is_symlink() else "there is no such file"
-        raise ConfigError(f"{shown(path)}: {problem}; check the path.") from error
+        raise ConfigError(f"{display_path(path)}: {problem}; check the path.") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ConfigError(
-            f"{shown(path)}: cannot be read ({reason}); check the path and its permissions."
+            f"{display_path(path)}: cannot be read ({reason}); check the path and its permissions."
         ) from error
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{shown(path)}:{line}: this is not UTF-8; save the file as UTF-8.") from error
+        raise ConfigError(
+            f"{display_path(path)}:{line}: this is not UTF-8; save the file as UTF-8."
+        ) from error
 
 
 def _not_a_text_file(mode: int, size: int) -> str:
@@ -258,7 +257,9 @@ def persona_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
         ConfigError: `own` must exist, because somebody named it, and does not.
     """
     if must_exist and not own.exists():
-        raise ConfigError(f"{shown(own)}: there is no such folder of personas; create it, or mend the path.")
+        raise ConfigError(
+            f"{display_path(own)}: there is no such folder of personas; create it, or mend the path."
+        )
     shipped = shipped_folder()
     same = os.path.realpath(own) == os.path.realpath(shipped)
     return (own,) if same else (own, shipped)
@@ -340,7 +341,7 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
     known = some(sorted(names.values()), 12) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
     shipped = shipped_folder()
-    places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
+    places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
     return f"there is no persona `{display_line(name, 40)}` in {places}: {mend}"
 
 
@@ -372,10 +373,12 @@ def _files(folder: Path) -> Iterator[Path]:
     except FileNotFoundError:
         return
     except NotADirectoryError as error:
-        raise ConfigError(f"{shown(folder)}: this is a file; name the folder of the personas.") from error
+        raise ConfigError(
+            f"{display_path(folder)}: this is a file; name the folder of the personas."
+        ) from error
     except OSError as error:
         raise ConfigError(
-            f"{shown(folder)}: cannot be read ({error.strerror}); check its permissions."
+            f"{display_path(folder)}: cannot be read ({error.strerror}); check its permissions."
         ) from error
     for path in paths:
         hidden = path.name.startswith(".") or path.stem.lower() == "readme"
@@ -386,7 +389,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _load(path: Path, folder: Path, draft: str | None = None) -> Found:
     """Read a file of a folder, or a draft in its place. A link that leads out of the folder is refused."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        text = f"{shown(path)}: this link leads out of its folder; put the file itself there."
+        text = f"{display_path(path)}: this link leads out of its folder; put the file itself there."
         return BrokenPersona(path, (text,))
     try:
         return load_persona(path) if draft is None else parse_persona(draft, path)
