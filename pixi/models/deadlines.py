@@ -57,14 +57,14 @@ class ReadingSpeed:
 
     def __init__(self) -> None:
         self._seconds_per_token = 0.0  # 0: nothing was measured yet
-        self._in_vain = False  # the last wait for a silent server was
+        self._in_vain = False  # the last wait for a silent server was in vain
 
     def seconds(self, tokens: int) -> float | None:
-        """Return how long so many tokens take; None: nothing was measured yet."""
+        """Return how many seconds a number of tokens takes; None: nothing was measured yet."""
         return tokens * self._seconds_per_token if self._seconds_per_token else None
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Note how long the server itself took for so many tokens."""
+        """Note how long the server took for a number of tokens, by its own signs of progress."""
         if tokens > 0 and seconds > 0:
             self._seconds_per_token = seconds / tokens
 
@@ -115,7 +115,7 @@ class FirstWait:
 
     @property
     def ends_at(self) -> float:
-        """The loop's time at which it ends, unless there is progress before."""
+        """Return the loop's time at which the wait ends, unless there is progress before."""
         return min(self._since + self.seconds, self.asked_at + LONGEST_READING)
 
     @property
@@ -125,7 +125,7 @@ class FirstWait:
 
     @property
     def left(self) -> float:
-        """Seconds until it ends."""
+        """Return the seconds until the wait ends."""
         return self.ends_at - self._loop.time()
 
     def overdue(self) -> "Overdue":
@@ -176,13 +176,13 @@ class FirstWait:
         return True
 
     def _grow(self, tokens: int) -> None:
-        """Wait as long as so many tokens may take, where that is longer."""
+        """Wait as long as a number of tokens may take, where that is longer."""
         if self._grows:
             self.seconds = max(NEAR_SECONDS, _MARGIN * (self._speed.seconds(tokens) or 0.0))
 
 
 class Overdue(Exception):
-    """A deadline passed. `which` says the one; `seconds` is its length."""
+    """A deadline that passed: which one, and its length in seconds."""
 
     def __init__(self, which: Literal["first", "gap", "turn", "listing"], seconds: float) -> None:
         super().__init__(which)

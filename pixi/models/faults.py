@@ -163,7 +163,7 @@ class Retries(msgspec.Struct, frozen=True):
         base: the first pause.
         cap: the longest pause.
         wait: the longest pause that is waited out where the server itself asks for one.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
     """
 
     attempts: int = 3
@@ -206,7 +206,7 @@ class Server:
         base_url: as it was set.
         model: the model that was asked for.
         api_key: never shown; None where none was set.
-        serves: what is asked of it.
+        serves: the API that is asked for, for people.
         key_name: where its key comes from.
         ends_in: what its addresses usually end in; "" where they end in nothing of the kind.
         is_near: it is on this machine or in a private network, and perhaps slow.
@@ -234,7 +234,7 @@ class Server:
 
 
 class Refusal(ModelError):
-    """The server answered, and it was a no.
+    """The server refused a request.
 
     Attributes:
         complaint: its own words, for `quirks`.

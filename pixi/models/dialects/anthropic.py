@@ -148,7 +148,7 @@ def _tool(tool: ToolSchema) -> JsonObject:
 
 
 def _called(talk: AlternatingTurns, kept: StateOf) -> list[JsonObject]:
-    """The tools of a talk in which some were called: those of the last call, or what is known of them."""
+    """Return the tools of a talk in which some were called: those of the last call, or their names alone."""
     calls = [call for side in talk.sides for call in side.calls]
     if calls and (state := kept(calls[-1].id)) is not None:
         return list(state.tools)
@@ -271,7 +271,7 @@ class _Block(msgspec.Struct):
 
     @property
     def arguments(self) -> str:
-        """The input of a call, as the JSON text that came."""
+        """Return the input of a call, as the JSON text that came."""
         return "".join(self.pieces) or json.dumps(self.fields.get("input") or {}, ensure_ascii=False)
 
     def whole(self) -> JsonObject:
@@ -302,15 +302,18 @@ class MessageReader(ReplyReader[AnthropicEvent]):
         super().__init__(server, AnthropicEvent)
         self._fields = fields
         self._kept = kept
-        self._written: list[JsonObject] = []  # before the last pause
+        # Of the present response, by the server's numbers; emptied at each pause.
         self._blocks: dict[int, _Block] = {}
-        self._cited: set[str] = set()
-        self._spoke = False
+        self._counts = _Usage()
         self._stop_reason = ""
         self._stop_details: JsonObject = {}
-        self._counts = _Usage()
-        self._used = Usage()  # before the last pause
+        # Of the responses before the last pause.
+        self._written: list[JsonObject] = []
+        self._used = Usage()
         self._pauses = 0
+        # Of the whole reply.
+        self._cited: set[str] = set()
+        self._spoke = False
 
     def more(self) -> JsonObject | None:
         """Return the fields of the request that lets a server which paused go on from what it has said."""

@@ -290,15 +290,16 @@ class ContentReader(ReplyReader[ContentChunk]):
         super().__init__(server, ContentChunk)
         self._kept = kept
         self._spoke = False
-        self._reason = ""
-        self._why = ""
-        self._blocked = ""
-        self._before: list[JsonObject] = []
+        self._reason = ""  # why the reply ended, as the API names it
+        self._why = ""  # the same in words
+        self._blocked = ""  # why the prompt was refused
+        self._before: list[JsonObject] = []  # parts that the server wants back before the calls
         self._calls: list[JsonObject] = []
+        # What the server searched for and found: pages by number, and the numbers of those that it cites.
         self._pages: dict[int, tuple[str, str]] = {}
         self._cited: set[int] = set()
         self._queries: dict[str, None] = {}
-        self._counts = _Counts()
+        self._counts = _Counts()  # told anew with each chunk
 
     def _finish(self) -> None:
         if not self._spoke and not self._calls and (fault := self._fault()) is not None:
