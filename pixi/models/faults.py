@@ -17,7 +17,7 @@ from pixi.core.errors import ModelError
 from pixi.core.untrusted import clipped
 from pixi.models.breaker import Permit
 from pixi.models.connections import beginning_of
-from pixi.models.deadlines import Overdue
+from pixi.models.deadlines import DeadlineExceeded
 
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 # The status that an error's code or type stands for, where it comes inside a stream.
@@ -451,15 +451,15 @@ def _reason(error: OSError) -> str:
     return " ".join((error.strerror or type(error).__name__).split())
 
 
-def overdue(server: Server, error: Overdue) -> Overran:
+def overdue(server: Server, exceeded: DeadlineExceeded) -> Overran:
     """Return the error for a deadline that passed."""
     what = {
         "first": "sent no words for",
         "gap": "stopped in the middle of its reply for",
         "turn": "was still writing after",
         "listing": "sent no words for",
-    }[error.which]
-    text = f"{server.place} {what} {error.seconds:g} s."
-    if server.is_near and error.which == "first":
+    }[exceeded.which]
+    text = f"{server.place} {what} {exceeded.seconds:g} s."
+    if server.is_near and exceeded.which == "first":
         text = f"{text[:-1]}, too slow for this prompt: raise first_seconds, or take a smaller model."
     return Overran(text, is_slow=server.is_near)

@@ -14,7 +14,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Delta, Text
 from pixi.models import faults
 from pixi.models.connections import PushedBody
-from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog
+from pixi.models.deadlines import DeadlineExceeded, Deadlines, FirstWait, Watchdog
 from pixi.models.dialects.dialect import ReplyReader
 from pixi.models.dialects.prompt import JsonObject
 from pixi.models.faults import Server
@@ -49,7 +49,7 @@ class SSEDecoder:
         comment: the last that came; the reader of it empties it.
     """
 
-    def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
+    def __init__(self, limit: int = _MOST_AT_ONCE) -> None:
         self.comment = b""
         self._limit = limit
         self._held = 0  # bytes in the two lists below
@@ -205,12 +205,12 @@ class Reply:
         self._unsaid: list[Delta] = []
         self._is_scheduled = False
         self._was_read = False  # nothing that comes after is of interest
-        self._overdue: ModelError | None = None  # the error of a deadline that passed
+        self._deadline_error: ModelError | None = None  # the error of a deadline that passed
         self._has_content = False
         self._unseen = self._reader.unseen  # signs of work at the last look
         self._over = self._loop.create_future()  # done when the response was read, or failed
         turn_ends = math.inf if wait is self._wait else self._wait.asked_at + self._deadlines.turn
-        self._watchdog = Watchdog(self._deadlines, wait, self._bark, turn_ends)
+        self._watchdog = Watchdog(self._deadlines, wait, self._on_timeout, turn_ends)
         try:
             self._body.start(self._arrived)
             self._arrived()
@@ -262,8 +262,8 @@ class Reply:
         if self._over.done():
             return
         try:
-            if self._overdue is not None:
-                self._end(self._overdue)
+            if self._deadline_error is not None:
+                self._end(self._deadline_error)
             elif self._unsaid:
                 self._hand_on(self._unsaid.pop(0))
             elif self._data:
@@ -369,15 +369,15 @@ class Reply:
 
     def _end(self, fault: BaseException | None) -> None:
         """Read the last of a body, of which no more comes."""
-        self._was_read, self._overdue, self._data = True, None, b""
+        self._was_read, self._deadline_error, self._data = True, None, b""
         if fault is not None and not self._reader.ended and not (self._whole and is_json(self._whole)):
             self._fail(fault if isinstance(fault, ModelError) else faults.unreachable(self._server, fault))
             return
         self._hear(self._reader.feed(whole_events(self._whole) if self._is_whole else self._decoder.close()))
 
-    def _bark(self, overdue: Overdue) -> None:
+    def _on_timeout(self, exceeded: DeadlineExceeded) -> None:
         """End the reply: a deadline passed."""
-        self._overdue = faults.overdue(self._server, overdue)
+        self._deadline_error = faults.overdue(self._server, exceeded)
         self._context.run(self._step)
 
     def _fail(self, error: BaseException) -> None:

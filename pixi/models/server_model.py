@@ -28,7 +28,7 @@ from pixi.models.connections import (
     open_session,
     proxy_for,
 )
-from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
+from pixi.models.deadlines import FAR_SECONDS, DeadlineExceeded, Deadlines, FirstWait, ReadingSpeed
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect
 from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, encoded
@@ -311,7 +311,7 @@ class ServerModel(PushedModel):
             ModelError: the server could not be asked, refused, or answered something else.
         """
         seconds = self._deadlines.first or FAR_SECONDS
-        late = faults.overdue(self._server, Overdue("listing", seconds))
+        late = faults.overdue(self._server, DeadlineExceeded("listing", seconds))
         with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout(seconds):
                 response = await self._opened().get(
