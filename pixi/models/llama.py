@@ -30,6 +30,10 @@ _log = logging.getLogger("pixi.models")
 # Chosen on the bundled model in talks of ten turns, 30 to 90 turns for each setting. Turns in which a message
 # repeats one of before: half without a penalty, a third at 1.05, 3 % at 1.1. Warmer than 0.4 it forgets who
 # it is, and greedy it answers "I'm sorry!" to everything.
+# The penalties count the words of the prompt too, the persona's name among them: asked who it is, this model
+# often gives another. Of its replies to 28 usual openers, judged by reading, a third made sense. Nothing that
+# was tried made it more than half: no or weaker penalties (without any it repeats the last example), a
+# window of 48 tokens, a presence penalty, none to nine examples, other examples, or another order of them.
 SMALL_SAMPLING: Mapping[str, object] = {
     "temperature": 0.4,
     "repeat_penalty": 1.1,
