@@ -9,8 +9,8 @@ import pytest
 from pixi.app.reload import changed_keys
 from pixi.core.llm import Prices
 from pixi.settings import ModelSettings, Secret, Settings
-from pixi.settings.check import known_keys
 from pixi.settings.secret import secrets_in
+from pixi.settings.values import known_keys
 from tests.pages import ROOT, blocks, read_page
 from tests.test_settings import fault, loaded
 

@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
-from pixi.settings.check import known_keys
 from pixi.settings.sections import SECTIONS
+from pixi.settings.values import known_keys
 from tests.architecture_page import edited
 from tests.pages import section
 from tests.settings_page import PAGE, sections, sentences

@@ -15,9 +15,10 @@ from pixi.app.databases import DatabasePool
 from pixi.app.integrations import Integrations
 from pixi.core.errors import ConfigError, silent
 from pixi.core.persona import Persona
+from pixi.core.untrusted import display_path
 from pixi.engine.capabilities import MissingName, missing_names
 from pixi.engine.context import EngineSettings
-from pixi.personas.files import BrokenPersona, Found, LoadedPersona, shown
+from pixi.personas.files import BrokenPersona, Found, LoadedPersona
 from pixi.personas.front_matter import LintWarning
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
@@ -100,7 +101,7 @@ def _unset_commands(found: LoadedPersona, settings: Settings) -> Iterator[LintWa
 
 def placed(path: Path, remarks: Sequence[LintWarning]) -> list[str]:
     """Return remarks as lines that name their places: `personas/wren.md:3: …`."""
-    return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
+    return [f"{display_path(path)}:{remark.line}: {remark.text}" for remark in remarks]
 
 
 class PersonaForm(Struct):
@@ -120,11 +121,11 @@ class PersonaForm(Struct):
 def persona_form(found: Found) -> PersonaForm:
     """Tell of a file."""
     if isinstance(found, BrokenPersona):
-        return PersonaForm(None, shown(found.path), None, None, None, None, None, tuple(found.faults))
+        return PersonaForm(None, display_path(found.path), None, None, None, None, None, tuple(found.faults))
     it = found.persona
     return PersonaForm(
         name=it.name,
-        file=shown(found.path),
+        file=display_path(found.path),
         about=it.about,
         language=it.language,
         databases=it.databases,

@@ -17,7 +17,7 @@ from pixi.models.breaker import Breakers
 from pixi.models.model import Model, Traits
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.model_choice import is_openais, key_name, runs_here
-from pixi.settings.sections import DEFAULT_MODEL, TITLES, Sampler
+from pixi.settings.sections import DEFAULT_MODEL, SAMPLER_TITLES, Sampler
 
 if TYPE_CHECKING:
     from pixi.models.deadlines import Deadlines
@@ -130,8 +130,8 @@ def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
     sampler: Sampler = "openai" if api == "chat" and is_openais(chosen.base_url) else api
     if unknown := chosen.not_known_to(sampler):
         raise ConfigError(
-            f"The model {chosen.name!r} is asked by {TITLES[sampler]}, which knows no {', '.join(unknown)}: "
-            "remove that from the model's section."
+            f"The model {chosen.name!r} is asked by {SAMPLER_TITLES[sampler]}, "
+            f"which knows no {', '.join(unknown)}: remove that from the model's section."
         )
     return chosen.fields_for(sampler, chosen.extra_body)
 

@@ -32,9 +32,8 @@ from pixi.core.routes import AddonRoute
 from pixi.core.spending import UsageScope
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
-from pixi.models.asking import ask
 from pixi.models.breaker import Breakers
-from pixi.models.model import Model
+from pixi.models.model import Model, ask
 from pixi.settings import Settings
 from pixi.settings.rules import Rules
 from pixi.settings.secret import ambient_secrets, secrets_in

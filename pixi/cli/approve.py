@@ -37,7 +37,7 @@ async def work(settings: "Settings", arguments: argparse.Namespace) -> int:
     from pixi.app.mcp_integration import lock_of, require_sdk, server_addresses
     from pixi.cli.console import Printer
     from pixi.core.errors import ConfigError, PixiError
-    from pixi.settings.check import nearest
+    from pixi.settings.values import nearest
 
     wheres, printer = server_addresses(settings), Printer(settings)
     for name in arguments.names:

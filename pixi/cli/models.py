@@ -228,7 +228,7 @@ def _get(name: str, *, sure: bool) -> int:
     from pixi.cli.console import Printer, spinner
     from pixi.cli.running import interruptible
     from pixi.models.hub import catalogue, find_in_catalogue, look_up
-    from pixi.settings.check import nearest
+    from pixi.settings.values import nearest
 
     model = find_in_catalogue(name)
     if model is None:

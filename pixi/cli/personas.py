@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from pixi.core.persona import on_bundled
-from pixi.core.untrusted import display_line, json_line
-from pixi.personas.files import BrokenPersona, Found, LoadedPersona, list_personas, shipped_folder, shown
+from pixi.core.untrusted import display_line, display_path, json_line
+from pixi.personas.files import BrokenPersona, Found, LoadedPersona, list_personas, shipped_folder
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -53,7 +53,7 @@ def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
 
     console = Console(soft_wrap=True, highlight=False)
     names = [
-        each.persona.name if isinstance(each, LoadedPersona) else shown(Path(each.path.stem))
+        each.persona.name if isinstance(each, LoadedPersona) else display_path(Path(each.path.stem))
         for each in found
     ]
     files = [_place(each.path) for each in found]
@@ -74,7 +74,7 @@ def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
 def _place(path: Path) -> str:
     """Return the place of the file; files that came with the package are named without their folder."""
     ours = path.parent == shipped_folder() or path.is_relative_to(Path(__file__).parent.parent)
-    return f"{path.name} (comes with Pixi)" if ours else shown(path)
+    return f"{path.name} (comes with Pixi)" if ours else display_path(path)
 
 
 def _used(found: Found, *, bundled: bool) -> Iterator[str]:

@@ -16,8 +16,7 @@ from pixi.core.prompt import fill
 from pixi.core.spending import Count, UsageScope
 from pixi.core.untrusted import prompt_name
 from pixi.engine.context import EngineContext, template
-from pixi.models.asking import ask
-from pixi.models.model import Model
+from pixi.models.model import Model, ask
 from pixi.store.kept import Fold
 from pixi.toolbox.foreign import foreign
 

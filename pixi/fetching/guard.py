@@ -59,11 +59,11 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 _OWN_6 = 56
 """Bits that the addresses of one network of IPv6 share: so much a provider gives a household or a company."""
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host, for a port. It raises `OSError` where there are none."""
-_AT_ONCE = 8
+"""Gives the addresses of a host, for a port; raises `OSError` where there are none."""
+_LOOKUPS_AT_ONCE = 8
 _CONNECTIONS = 16
 _CONNECTIONS_PER_HOST = 4
-_KEPT_SECONDS = 10.0
+_KEPT_SECONDS = 10.0  # for which a connection waits for another request
 LONGEST = 4_096
 """Characters of an address."""
 PORTS = frozenset({80, 443, 8080, 8443})
@@ -113,17 +113,17 @@ class WebError(PixiError):
 
     @property
     def status(self) -> int:
-        """HTTP status where a server refused; 0 where none answered."""
+        """Return the HTTP status with which a server refused; 0 where none answered."""
         return self.answer.status if self.answer is not None else 0
 
     @property
     def body(self) -> bytes:
-        """Return how the page begins that says why nothing was given."""
+        """Return the beginning of the page that a server gave with its refusal."""
         return self.answer.body if self.answer is not None else b""
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again; None where it said nothing."""
+        """Return the seconds after which the server wants to be asked again; None where it said nothing."""
         return self.answer.retry_after if self.answer is not None else None
 
 
@@ -132,7 +132,7 @@ class Refused(WebError):
 
 
 def is_public(address: str) -> bool:
-    """Return True if anybody on the internet could ask what is there; False for what is no plain address."""
+    """Return True for an address of the public internet; False for a text that is no plain address."""
     try:
         four = IPv4Address(address)
     except ValueError:
@@ -140,14 +140,14 @@ def is_public(address: str) -> bool:
     return not any(four in network for network in _CLOSED_4)
 
 
-def is_near(address: str, own: str) -> bool:
+def is_own_network(address: str, own: str) -> bool:
     """Return True if an address is this machine's own, or in IPv6 of its own network.
 
     There every printer has an address of the internet, and a router that keeps everybody else away from it.
 
     Args:
         address: public or not.
-        own: by which this machine would ask there.
+        own: this machine's address, by which it would ask there.
     """
     if address == own:
         return True
@@ -177,7 +177,7 @@ class Lookups:
     """
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses.
@@ -186,10 +186,10 @@ class Lookups:
             OSError: there are none.
         """
         async with self._turns:
-            return await _in_thread(host, port)
+            return await _look_up(host, port)
 
 
-async def _in_thread(host: str, port: int) -> Sequence[str]:
+async def _look_up(host: str, port: int) -> Sequence[str]:
     answer: Future[Sequence[str]] = Future()
     answer.set_running_or_notify_cancel()  # so that a result may come when nobody waits any more
 
@@ -205,7 +205,7 @@ async def _in_thread(host: str, port: int) -> Sequence[str]:
 
 
 class NotPublic(OSError):
-    """An address may not be dialled. An error of the kind that those who dial several at once expect."""
+    """An address may not be dialled. An `OSError`: code that dials several addresses then tries the next."""
 
 
 class Gate(AbstractResolver):
@@ -216,7 +216,7 @@ class Gate(AbstractResolver):
     by a number, `socket_for` is asked for a socket, and looks at the address once more.
 
     Attributes:
-        tls: by what servers prove their names; True: by those whom this system trusts.
+        tls: the authorities whose certificates count; True: those that this system trusts.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -237,11 +237,13 @@ class Gate(AbstractResolver):
             raise OSError(f"no address of {host}")
         self.check(host, found)
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        ways = [self.way_to(address, port) for address in found]
-        return [
-            ResolveResult(hostname=host, host=to, port=at, family=_family_of(to), proto=0, flags=flags)
-            for to, at in ways
-        ]
+        results: list[ResolveResult] = []
+        for address in found:
+            to, at = self.way_to(address, port)
+            results.append(
+                ResolveResult(hostname=host, host=to, port=at, family=_family_of(to), proto=0, flags=flags)
+            )
+        return results
 
     async def close(self) -> None:
         """Do nothing: nothing is held."""
@@ -256,11 +258,11 @@ class Gate(AbstractResolver):
             raise Refused(f"{host[:80]} is not on the public internet; only what is there can be read.")
 
     def way_to(self, address: str, port: int) -> tuple[str, int]:
-        """Return what is dialled for an address: itself."""
+        """Return the address and the port to dial for an address; tests lead them to servers of their own."""
         return address, port
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Return the last look, right before a packet is sent."""
+        """Return True if an address may be dialled: the last look, right before a packet is sent."""
         return _is_open(address)
 
     def socket_for(
@@ -286,7 +288,7 @@ class OpenGate(Gate):
         """Allow all."""
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Always."""
+        """Allow all."""
         return True
 
 
@@ -305,8 +307,8 @@ def _family_of(address: str) -> socket.AddressFamily:
 
 
 def _is_open(address: str) -> bool:
-    """Return True if it is public, and neither this machine's own nor of its network."""
-    return is_public(address) and not is_near(address, own_address(address))
+    """Return True if an address is public, and neither this machine's own nor of its network."""
+    return is_public(address) and not is_own_network(address, own_address(address))
 
 
 def session_through(gate: Gate) -> ClientSession:

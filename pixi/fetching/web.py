@@ -1,4 +1,4 @@
-"""Fetches what an address names, within limits, and never from a network that is not public."""
+"""Fetches pages and files by their addresses, within limits, and never from a network that is not public."""
 
 import asyncio
 import codecs
@@ -29,20 +29,31 @@ from pixi.fetching.guard import (
     session_through,
 )
 
-_KNOWN = "gzip"  # the encoding that is asked for; no other is understood
+__all__ = ["Fetched", "Refused", "Web", "WebError"]
+
+MOST_REDIRECTS = 5
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ENCODING = "gzip"  # the one that is asked for
 _BROKEN = "The page came broken: it cannot be unpacked."
 _STEP = 262_144  # bytes that are unpacked at once
 _MEMBERS = 64  # of a gzip file: each of a few bytes would take far longer than it is worth
+_YIELD_BYTES = 1_048_576  # unpacked bytes after which others have their turn
+_REFUSAL_BYTES = 131_072  # of a page that says why nothing is given
+_CONTENT_TYPE = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,60}/[a-z0-9][a-z0-9.+_-]{0,80}")
+
+Check = Callable[[URL], Awaitable[None]]
+"""Asked whether an address may be fetched; raises `WebError` where it may not."""
 
 
 class Unpacker:
     """Unpacks one body.
 
     Args:
-        encoding: as the server says.
+        encoding: the `Content-Encoding` of the response.
 
     Raises:
-        WebError: it is none that was asked for.
+        WebError: the encoding is none that was asked for.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -50,51 +61,39 @@ class Unpacker:
         if name not in ("", "identity", "gzip", "x-gzip"):
             raise WebError("The server packs its pages in a way that was not asked for.")
         self._packed = "gzip" in name
-        self._members = 0
-        self._opened: zlib._Decompress | None = None
+        self._members = 0  # begun; a gzip file may hold several, one behind the other
+        self._member: zlib._Decompress | None = None  # the one that is being unpacked
 
     def unpacked(self, data: bytes) -> Iterator[bytes]:
-        """Yield what comes of the next bytes, in steps; who has enough takes no more.
+        """Yield the next bytes unpacked, in steps; a caller that has enough takes no more.
 
         Raises:
-            WebError: it is broken.
+            WebError: the body is broken.
         """
         if not self._packed:
             yield data
             return
-        held = False  # more may come of what was taken already
+        held = False  # zlib may hold more output of the bytes that it took already
         try:
             while data or held:
-                if self._opened is None:
+                if self._member is None:
                     self._members += 1
                     if self._members > _MEMBERS:
                         raise WebError(_BROKEN)
-                    self._opened = zlib.decompressobj(16 + zlib.MAX_WBITS)
-                piece = self._opened.decompress(data, _STEP)
+                    self._member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+                piece = self._member.decompress(data, _STEP)
                 yield piece
                 held = len(piece) == _STEP
-                if self._opened.eof:
-                    data, held, self._opened = self._opened.unused_data, False, None
+                if self._member.eof:
+                    data, held, self._member = self._member.unused_data, False, None
                 else:
-                    data = self._opened.unconsumed_tail
+                    data = self._member.unconsumed_tail
         except zlib.error:
             raise WebError(_BROKEN) from None
 
 
-_YIELD_BYTES = 1_048_576  # unpacked bytes after which others have their turn
-_REFUSAL_BYTES = 131_072  # of a page that says why nothing is given
-_KIND = re.compile(r"[a-z0-9][a-z0-9.+_-]{0,60}/[a-z0-9][a-z0-9.+_-]{0,80}")
-
-
 class Wanted(Struct, frozen=True):
-    """The wanted answer of a server.
-
-    Attributes:
-        accept: the types that are asked for.
-        most_bytes: of the body, as it comes and unpacked.
-        types: those that are taken; None: all.
-        cut: what is beyond `most_bytes` is left out.
-    """
+    """The answer that is wanted of a server; see `Web.get`."""
 
     accept: str
     most_bytes: int
@@ -102,13 +101,18 @@ class Wanted(Struct, frozen=True):
     cut: bool
 
     async def read(self, response: aiohttp.ClientResponse) -> Fetched:
-        """Return the answer, if it is one that is wanted.
+        """Return the answer of a response.
 
         Raises:
-            WebError: it is not.
+            WebError: the server refused, or its answer is not the wanted one.
         """
         answer = Fetched(
-            str(response.url), response.status, _kind(response), _charset(response), b"", _rest(response)
+            url=str(response.url),
+            status=response.status,
+            content_type=_content_type(response),
+            charset=_charset(response),
+            body=b"",
+            retry_after=_retry_after(response),
         )
         if answer.status >= 400:
             body = await _body(response, _REFUSAL_BYTES, cut=True)
@@ -121,10 +125,14 @@ class Wanted(Struct, frozen=True):
 
 
 async def _body(response: aiohttp.ClientResponse, most: int, *, cut: bool) -> bytes:
-    """Return the body, unpacked.
+    """Return the body of a response, unpacked.
+
+    Args:
+        most: bytes of the body, as it comes and unpacked.
+        cut: leave out what is beyond `most`, instead of refusing the body.
 
     Raises:
-        WebError: it is larger than `most`, and not to be cut; or broken.
+        WebError: the body is too large, or broken.
     """
     too_large = WebError(f"What is there is larger than {most / 1_000_000:g} MB, which is too much to read.")
     length = response.content_length
@@ -170,22 +178,22 @@ def reason_of(error: Exception) -> str:
             return "it does not speak as a web server does"
 
 
-def _kind(response: aiohttp.ClientResponse) -> str:
-    """Return the type; "" for what is none."""
+def _content_type(response: aiohttp.ClientResponse) -> str:
+    """Return the type of a response, without parameters; "" where the server named none."""
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    return kind if _KIND.fullmatch(kind) else ""
+    return kind if _CONTENT_TYPE.fullmatch(kind) else ""
 
 
 def _charset(response: aiohttp.ClientResponse) -> str:
-    """Return what the server says; "" for what nobody knows."""
+    """Return Python's name of the charset that a server says; "" where there is none of that name."""
     try:
         return codecs.lookup(response.charset).name if response.charset else ""
     except (LookupError, ValueError):
         return ""
 
 
-def _rest(response: aiohttp.ClientResponse) -> float | None:
-    """Return the seconds that the server wants to be left alone. A date instead is not read."""
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Return the seconds that a server wants to be left alone. A date instead is not read."""
     told = response.headers.get("Retry-After", "").strip()
     return float(told) if told.isascii() and told.isdecimal() and len(told) < 8 else None
 
@@ -209,24 +217,14 @@ def _refusal(response: aiohttp.ClientResponse) -> str:
             return f"{host} refused to give this ({status})."
 
 
-__all__ = ["Fetched", "Refused", "Web", "WebError"]
-
-MOST_REDIRECTS = 5
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-Check = Callable[[URL], Awaitable[None]]
-"""Asked whether an address may be fetched; raises `WebError` where it may not."""
-
-
 class Web:
-    """Fetches. Use it as a context manager, or `close` it.
+    """A client that fetches. Use it as a context manager, or `close` it.
 
     Proxies that the environment names are not used: one would look hosts up by itself, inside of the private
     network, and nothing that was checked here would hold there.
 
     Args:
-        lookup: finds the addresses of hosts; None: the system does. What it gives is checked like any.
+        lookup: finds the addresses of hosts; None: the system does. Those that it gives are checked like any.
 
     Attributes:
         contact: where servers find whoever runs Pixi: a mail address or a web page; "": nowhere.
@@ -236,8 +234,9 @@ class Web:
         self._lookup: Lookup = lookup or Lookups()
         self.contact = ""
         self._name = f"pixi-persona/{version('pixi-persona')}"
-        self._guarded: aiohttp.ClientSession | None = None
-        self._open: aiohttp.ClientSession | None = None
+        # Each is opened at its first use; None: it was not yet.
+        self._guarded: aiohttp.ClientSession | None = None  # for addresses that strangers name
+        self._open: aiohttp.ClientSession | None = None  # for hosts that the operator wrote
         self._closed = False
 
     async def get(
@@ -300,28 +299,32 @@ class Web:
         await self.close()
 
     def _gate(self, lookup: Lookup) -> Gate:
-        """Return the gate through which all goes that strangers may name."""
+        """Make the gate for addresses that strangers name; tests put a staged one in its place."""
         return Gate(lookup)
 
     async def _follow(self, first: URL, wanted: Wanted, onward: Check | None, *, trusted: bool) -> Fetched:
+        """Fetch an address, and those that it redirects to.
+
+        An operator who trusts an origin trusts no other one of the same host: `other_origin` names that for
+        the error text.
+        """
         url, other_origin = first, ""
         try:
             for _ in range(MOST_REDIRECTS + 1):
-                opened = trusted and same_origin(first, url)
-                headers = {"Accept": wanted.accept, "Accept-Encoding": _KNOWN, "User-Agent": self._agent}
-                async with self._session(opened=opened).get(
+                permitted = trusted and same_origin(first, url)
+                headers = {"Accept": wanted.accept, "Accept-Encoding": _ENCODING, "User-Agent": self._agent}
+                async with self._session(permitted=permitted).get(
                     url, headers=headers, allow_redirects=False
                 ) as response:
                     location = response.headers.get("Location", "")
                     if response.status not in _REDIRECTS or not location:
                         return await wanted.read(response)
-                following = joined(url, location)
-                meant = parsed(following, trusted=trusted)
+                target = joined(url, location)
+                meant = parsed(target, trusted=trusted)
                 permitted = trusted and same_origin(first, meant)
-                other_origin = (
-                    str(meant.origin()) if trusted and not permitted and meant.host == first.host else ""
-                )
-                url = parsed(following, trusted=permitted)
+                is_beside = trusted and not permitted and meant.host == first.host
+                other_origin = str(meant.origin()) if is_beside else ""
+                url = parsed(target, trusted=permitted)
                 if onward is not None:
                     await onward(url)
         except Refused as refused:
@@ -338,11 +341,11 @@ class Web:
         reached = f"; {self.contact}" if self.contact else ""
         return f"{self._name} (a chatbot; it asks when a person asks it{reached})"
 
-    def _session(self, *, opened: bool) -> aiohttp.ClientSession:
-        """Return the session to fetch by; hosts of the operator's have one that nobody else gets through."""
+    def _session(self, *, permitted: bool) -> aiohttp.ClientSession:
+        """Return the session to fetch by. `permitted`: the operator wrote the origin."""
         if self._closed:
             raise WebError("Nothing is fetched any more: the program ends.")
-        if opened:
+        if permitted:
             if self._open is None:
                 self._open = session_through(OpenGate(self._lookup))
             return self._open

@@ -1,7 +1,7 @@
-"""Spares servers that do not answer, and whoever waits for them: a circuit breaker for each.
+"""Circuit breakers: they spare servers that do not answer, and people who wait for them.
 
-Sans-IO: a breaker is told what came of requests, and by a clock that is handed in it says whether another is
-worth making. It knows three states. *Closed*: everybody may ask. *Open*: after some failures in a row nobody
+Sans-IO: a breaker is told how requests ended, and by a clock that is handed in it says whether another is
+worth making. It has three states. *Closed*: everybody may ask. *Open*: after some failures in a row nobody
 may, for a while. *Half open*: the while is over and one request, the probe, finds out whether the server is
 back; if not, the next while is longer.
 
@@ -21,7 +21,7 @@ from pixi.core.errors import ModelError
 
 Clock = Callable[[], float]
 
-_LONGEST_PAUSE = 600.0  # that a server may ask for; then it is asked again, whatever it said
+_LONGEST_PAUSE = 600.0  # seconds that a server may ask for; then it is asked again, whatever it said
 
 
 class BreakerPolicy(Struct, frozen=True):
@@ -39,7 +39,7 @@ class BreakerPolicy(Struct, frozen=True):
 
 
 class Permit:
-    """A request that was let through. What is told first of it holds."""
+    """A request that was let through. Of `answered` and `failed` the first call counts."""
 
     def __init__(self, breaker: "Breaker") -> None:
         self._breaker = breaker
@@ -62,8 +62,8 @@ class Permit:
             self._is_over = True
             self._breaker._count(self, fault)
 
-    def left(self) -> None:
-        """Count nothing: the request was given up."""
+    def end(self) -> None:
+        """End the request; if neither answer nor failure was counted, it was given up, and nothing counts."""
         self._is_over = True
         self._breaker._release(self)
 
@@ -74,29 +74,31 @@ class Breaker:
     Args:
         place: the server, for people.
         clock: seconds, monotonic.
-        patience: when it opens.
-        opened: is told the place when it opens by what failed here.
+        policy: when it opens, and for how long.
+        opened: is told the place when the breaker opens by failures in this process.
     """
 
     def __init__(
         self,
         place: str,
         clock: Clock = time.monotonic,
-        patience: BreakerPolicy | None = None,
+        policy: BreakerPolicy | None = None,
         opened: Callable[[str], None] = lambda place: None,
     ) -> None:
         self._place = place
         self._opened = opened
         self._clock = clock
-        self._patience = patience or BreakerPolicy()
+        self._policy = policy or BreakerPolicy()
         self._failures = 0  # in a row
+        # Of these failures: when the first was, and the text of the last. Both are for the error text.
         self._failing_since = 0.0
         self._last_fault = ""
-        self._pause = 0.0  # the present one; 0: it is closed
+        # Length of the present pause, and when it ends; 0: the breaker is closed.
+        self._pause = 0.0
         self._open_until = 0.0
-        self._probe: Permit | None = None
-        self._suspect_until = -math.inf  # until then the first failure opens it
-        self._left_alone: dict[str, float] = {}  # until when, by model
+        self._probe: Permit | None = None  # the request that finds out whether the server is back
+        self._suspect_until = -math.inf  # until then the first failure opens the breaker
+        self._left_alone: dict[str, float] = {}  # until when, by model; see `leave_alone`
 
     @property
     def is_open(self) -> bool:
@@ -105,12 +107,12 @@ class Breaker:
 
     @property
     def refuses(self) -> bool:
-        """True if a request would be refused now. Between two pauses a probe would be let through."""
+        """Return True if a request would be refused now. After a pause one is let through, as a probe."""
         return self._probe is not None or (self.is_open and self._clock() < self._open_until)
 
     @contextmanager
     def asking(self) -> Iterator[Permit]:
-        """Ask within this block. Who leaves it without a word of what came of it did not wait for it.
+        """Make a request within this block: call `answered` or `failed`, unless it is given up.
 
         Raises:
             ModelError: the breaker is open.
@@ -123,11 +125,11 @@ class Breaker:
         try:
             yield asking
         finally:
-            asking.left()
+            asking.end()
 
     def suspect(self) -> None:
         """Open at the next failure, if that comes soon: the server fails another process."""
-        self._suspect_until = self._clock() + self._patience.cap
+        self._suspect_until = self._clock() + self._policy.cap
 
     def leave_alone(self, model: str, seconds: float) -> None:
         """Let requests for a model wait, as the server asked. That is no failure."""
@@ -146,18 +148,18 @@ class Breaker:
     def _count(self, asking: Permit, fault: ModelError) -> None:
         is_probe = asking is self._probe
         if self.is_open and not is_probe:
-            return  # it was asked before the breaker opened, and tells nothing new
+            return  # the request was made before the breaker opened, and tells nothing new
         if not self._failures:
             self._failing_since = self._clock()
         self._failures += 1
         self._last_fault = str(fault)
         if is_probe:
-            self._open(min(self._pause * 2, self._patience.cap))
-        elif self._failures >= self._patience.failures:
-            self._open(self._patience.pause)
+            self._open(min(self._pause * 2, self._policy.cap))
+        elif self._failures >= self._policy.failures:
+            self._open(self._policy.pause)
             self._opened(self._place)
         elif self._clock() < self._suspect_until:
-            self._open(self._patience.pause)
+            self._open(self._policy.pause)
 
     def _open(self, pause: float) -> None:
         self._pause = pause
@@ -179,37 +181,37 @@ class Breaker:
 
 
 class Breakers:
-    """The breakers of all servers that a program asks. There is one owner, handed to whatever opens a door.
+    """The breakers of all servers that a program asks. One instance is handed to all that ask servers.
 
     Args:
         clock: seconds, monotonic.
-        patience: of each of them.
+        policy: of each breaker.
 
     Attributes:
         opened: is told the place of each server that begins to fail, by host and port.
     """
 
-    def __init__(self, clock: Clock = time.monotonic, patience: BreakerPolicy | None = None) -> None:
+    def __init__(self, clock: Clock = time.monotonic, policy: BreakerPolicy | None = None) -> None:
         self._clock = clock
-        self._patience = patience or BreakerPolicy()
+        self._policy = policy or BreakerPolicy()
         self._breakers: dict[str, Breaker] = {}
         self.opened: Callable[[str], None] = lambda place: None
 
     @property
     def open(self) -> dict[str, bool]:
-        """Known state of each server that was asked, by host and port: True if it fails."""
+        """Tell of each server that was asked, by host and port, whether its breaker is open."""
         return {place: breaker.is_open for place, breaker in self._breakers.items()}
 
     def of(self, place: str) -> Breaker:
         """Return the breaker of a server, by host and port."""
         if place not in self._breakers:
-            self._breakers[place] = Breaker(place, self._clock, self._patience, self._tell_opened)
+            self._breakers[place] = Breaker(place, self._clock, self._policy, self._tell_opened)
         return self._breakers[place]
 
     def _tell_opened(self, place: str) -> None:
-        self.opened(place)
+        self.opened(place)  # which may have been set after the breaker was made
 
     def suspect(self, place: str) -> None:
-        """Hear that a server fails another process; one that nobody asked here is passed over."""
+        """Take note that a server fails another process; nothing happens if it was not asked here."""
         if place in self._breakers:
             self._breakers[place].suspect()

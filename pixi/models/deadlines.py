@@ -57,14 +57,14 @@ class ReadingSpeed:
 
     def __init__(self) -> None:
         self._seconds_per_token = 0.0  # 0: nothing was measured yet
-        self._in_vain = False  # the last wait for a silent server was
+        self._in_vain = False  # the last wait for a silent server was in vain
 
     def seconds(self, tokens: int) -> float | None:
-        """Return how long so many tokens take; None: nothing was measured yet."""
+        """Return how many seconds a number of tokens takes; None: nothing was measured yet."""
         return tokens * self._seconds_per_token if self._seconds_per_token else None
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Note how long the server itself took for so many tokens."""
+        """Note how long the server took for a number of tokens, by its own signs of progress."""
         if tokens > 0 and seconds > 0:
             self._seconds_per_token = seconds / tokens
 
@@ -115,7 +115,7 @@ class FirstWait:
 
     @property
     def ends_at(self) -> float:
-        """The loop's time at which it ends, unless there is progress before."""
+        """Return the loop's time at which the wait ends, unless there is progress before."""
         return min(self._since + self.seconds, self.asked_at + LONGEST_READING)
 
     @property
@@ -125,12 +125,12 @@ class FirstWait:
 
     @property
     def left(self) -> float:
-        """Seconds until it ends."""
+        """Return the seconds until the wait ends."""
         return self.ends_at - self._loop.time()
 
-    def overdue(self) -> "Overdue":
-        """Return the error of a wait that ended in vain."""
-        return Overdue("first", LONGEST_READING if self.is_too_long else self.seconds)
+    def overdue(self) -> "DeadlineExceeded":
+        """Return the deadline of a wait that ended in vain."""
+        return DeadlineExceeded("first", LONGEST_READING if self.is_too_long else self.seconds)
 
     def begin(self) -> None:
         """Make another attempt."""
@@ -176,18 +176,16 @@ class FirstWait:
         return True
 
     def _grow(self, tokens: int) -> None:
-        """Wait as long as so many tokens may take, where that is longer."""
+        """Wait as long as a number of tokens may take, where that is longer."""
         if self._grows:
             self.seconds = max(NEAR_SECONDS, _MARGIN * (self._speed.seconds(tokens) or 0.0))
 
 
-class Overdue(Exception):
-    """A deadline passed. `which` says the one; `seconds` is its length."""
+class DeadlineExceeded(Struct, frozen=True):
+    """A deadline that passed: which one, and its length in seconds."""
 
-    def __init__(self, which: Literal["first", "gap", "turn", "listing"], seconds: float) -> None:
-        super().__init__(which)
-        self.which = which
-        self.seconds = seconds
+    which: Literal["first", "gap", "turn", "listing"]
+    seconds: float
 
 
 class Watchdog:
@@ -197,21 +195,21 @@ class Watchdog:
         deadlines: what to watch for.
         wait: for the first content.
         turn_ends: the loop's time at which the reply ends at the latest, whenever its first content comes.
-        bark: called once, with the deadline that passed.
+        on_timeout: called once, with the deadline that passed.
     """
 
     def __init__(
         self,
         deadlines: Deadlines,
         wait: FirstWait,
-        bark: Callable[[Overdue], None],
+        on_timeout: Callable[[DeadlineExceeded], None],
         turn_ends: float = math.inf,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadlines = deadlines
         self._wait: FirstWait | None = wait  # None: the first content came
         self._turn_ends = turn_ends
-        self._bark = bark
+        self._on_timeout = on_timeout
         self._patience = deadlines.gap
         self._since = math.inf  # the last content
         self._timer = self._loop.call_at(self._due(), self._look)
@@ -250,13 +248,13 @@ class Watchdog:
         if now < due:
             self._timer = self._loop.call_at(due, self._look)
         elif now >= self._turn_ends:
-            self._bark(Overdue("turn", self._deadlines.turn))
+            self._on_timeout(DeadlineExceeded("turn", self._deadlines.turn))
         elif now - due > _STOOD_STILL_SECONDS and not (self._wait and self._wait.is_too_long):
             self._since = now
             if self._wait is not None:
                 self._wait.restart()
             self._timer = self._loop.call_at(self._due(), self._look)
         elif self._wait is not None:
-            self._bark(self._wait.overdue())
+            self._on_timeout(self._wait.overdue())
         else:
-            self._bark(Overdue("gap", self._patience))
+            self._on_timeout(DeadlineExceeded("gap", self._patience))

@@ -97,7 +97,7 @@ class OpenAIEmbeddings:
 
     @property
     def name(self) -> str:
-        """Names model and server, and what is asked beside: vectors of one name can be compared."""
+        """Return a name of model, server and `extra_body`: vectors of one name can be compared."""
         beside = f" {json.dumps(self._extra, sort_keys=True, default=str)}" if self._extra else ""
         return f"{self._model} at {self._server.base_url}{beside}"
 
@@ -181,8 +181,10 @@ class OpenAIEmbeddings:
                     return content
 
     def _vectors_in(self, content: bytes, count: int) -> tuple[list["array[float]"], int]:
-        """The vectors of a response, in the order of their texts, each of length 1; and how many tokens
-        these had, 0 where the server does not say."""
+        """Return the vectors of a response, and the tokens of their texts, 0 where the server does not say.
+
+        The vectors stand in the order of the texts, each of length 1.
+        """
         try:
             answer = msgspec.json.decode(content, type=_Answer)
             items = answer.data

@@ -33,10 +33,10 @@ _LONGEST_REST = 120.0
 
 
 def fitted(request: Request, context_tokens: int) -> Request:
-    """Return the request with the oldest turns left out, as many as it takes, by estimate.
+    """Return a request that fits a context, by estimate: the oldest turns are left out, as many as it takes.
 
-    What the persona is told stays, and so does the last turn; of a user line in it that is too long by itself
-    the middle is left out.
+    The system lines stay, and so does the last turn; where its user line is too long by itself, the middle of
+    that is left out.
     """
     room = int(context_tokens * (1 - _SPARE)) - estimate_tools(request.tools)
     lines = request.lines
@@ -44,37 +44,45 @@ def fitted(request: Request, context_tokens: int) -> Request:
     prefix, turns = lines[:start], lines[start:]
     room -= estimate_all(prefix)
     size = estimate_all(turns)
-    begins = [at for at, line in enumerate(turns) if at and isinstance(line, UserLine)]
-    cut = 0
-    for begin in begins:
+    cut = 0  # the turns from here on are kept
+    for at, line in enumerate(turns):
         if size <= room:
             break
-        size -= estimate_all(turns[cut:begin])
-        cut = begin
+        if at and isinstance(line, UserLine):  # a turn begins
+            size -= estimate_all(turns[cut:at])
+            cut = at
     turns = turns[cut:]
-    if turns and size > room and isinstance(said := turns[0], UserLine):
+    if turns and size > room and isinstance(turns[0], UserLine):
+        said = turns[0]
         left = max(room - (size - estimate(said)), _SHORTEST)
         turns = (shortened(said, left), *turns[1:])
     return replace(request, lines=(*prefix, *turns))
 
 
 class _Member(Struct):
-    """A model of the list. While it rests the others are asked before it."""
+    """A model of the list. One that failed rests: the others are asked before it.
+
+    Attributes:
+        failures: in a row.
+        rests_until: on the clock of `FallbackModel`.
+    """
 
     model: Model
-    failures: int = 0  # in a row
+    failures: int = 0
     rests_until: float = 0.0
 
-    def ask(self, now: float) -> None:
-        """Take note that it is asked: one that failed, by one request only until that is answered."""
+    def asked(self, now: float) -> None:
+        """Take note of a request. A model that failed rests meanwhile: one request tries it, not all."""
         if self.failures:
             self.rests_until = now + min(_REST_SECONDS * 2.0 ** (self.failures - 1), _LONGEST_REST)
 
-    def fail(self, now: float) -> None:
+    def failed(self, now: float) -> None:
+        """Take note of a request in vain: the rest begins, longer than the last."""
         self.failures += 1
-        self.ask(now)
+        self.asked(now)
 
-    def answer(self) -> None:
+    def answered(self) -> None:
+        """Take note of an answer."""
         self.failures = 0
         self.rests_until = 0.0
 
@@ -91,8 +99,8 @@ class FallbackModel(PushedModel):
         context_tokens: what a prompt may count on, prompt and reply together.
         seconds: how long one request may take, however many are asked; the time in which one reads a long
             prompt is not counted.
-        clock: seconds, monotonic, for the rests of those that failed.
-        told: who is told, beside the log, when another answers than before.
+        clock: seconds, monotonic, for the rests of models that failed.
+        told: called, beside the log, when another model answers than before.
     """
 
     def __init__(
@@ -109,11 +117,11 @@ class FallbackModel(PushedModel):
         self._seconds = seconds
         self._clock = clock
         self._told = told
-        self._speaker = self._members[0]  # answered last
+        self._last_speaker = self._members[0]  # the one that answered last
 
     @property
     def first(self) -> Model:
-        """The one that is asked before all others."""
+        """The model that is asked before all others."""
         return self._members[0].model
 
     @property
@@ -139,28 +147,29 @@ class FallbackModel(PushedModel):
         while waiting and (not faults or loop.time() < ends):
             member = _next_of(waiting, self._clock())
             waiting.remove(member)
-            member.ask(self._clock())
-            asked = _Asked(member.model, ends)
+            member.asked(self._clock())
+            attempt = _Attempt(member.model, ends)
 
-            def heard(delta: Delta, member: _Member = member, asked: _Asked = asked) -> bool:
+            def heard(delta: Delta, member: _Member = member, attempt: _Attempt = attempt) -> bool:
                 if type(delta) is PromptProgress:
-                    asked.reads_on()
-                elif not asked.answered:
-                    asked.answer()
-                    self._hear(member, faults)
+                    attempt.reads_on()
+                elif not attempt.is_answered:
+                    attempt.answered()
+                    self._answered(member, faults)
                 if isinstance(delta, Finished) and member.model is not self.first:
                     delta = _signed(delta, member.model)
                 return take(delta)
 
             try:
-                await self._ask(member.model, request, asked, heard)
+                await self._ask(member.model, request, attempt, heard)
                 return
             except ModelError as fault:
-                if asked.answered:
+                if attempt.is_answered:
                     raise
-                ends = loop.time() + asked.left if asked.reads else ends
+                if attempt.reads:  # the time in which it read is given back
+                    ends = loop.time() + attempt.left
                 if not (isinstance(fault, Refusal) and fault.is_about_request):
-                    member.fail(self._clock())
+                    member.failed(self._clock())
                 faults.append(fault)
         raise _none_answers(faults)
 
@@ -169,22 +178,22 @@ class FallbackModel(PushedModel):
         for member in self._members:
             await member.model.close()
 
-    async def _ask(self, model: Model, request: Request, asked: "_Asked", take: Take) -> None:
-        """Have one of them answer, within the time that is left."""
+    async def _ask(self, model: Model, request: Request, attempt: "_Attempt", take: Take) -> None:
+        """Ask one of the models, within the time that is left."""
         if model.traits.context_tokens < self._context_tokens:
             request = fitted(request, model.traits.context_tokens)
         try:
-            async with asked.limit:
+            async with attempt.timeout:
                 await push(model, request, take)
         except TimeoutError:
             raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
 
-    def _hear(self, member: _Member, faults: Sequence[ModelError]) -> None:
-        """Take note of who answers; tell where it is another than before."""
-        member.answer()
-        if member is self._speaker:
+    def _answered(self, member: _Member, faults: Sequence[ModelError]) -> None:
+        """Take note of the model that answers; tell of it where it is another than before."""
+        member.answered()
+        if member is self._last_speaker:
             return
-        self._speaker = member
+        self._last_speaker = member
         if member.model is self.first:
             line = f"{self.name} answers again"
             _log.info("%s", line)
@@ -195,41 +204,41 @@ class FallbackModel(PushedModel):
         self._told(line)
 
 
-class _Asked:
-    """A request to one of the models. While it reads a long prompt the time does not run.
+class _Attempt:
+    """A request to one of the models. While that reads a long prompt the time does not run.
 
     Attributes:
         left: seconds that it has, reading apart.
-        reads: it reads.
-        answered: something of its reply came.
-        limit: watches over it.
+        reads: it reads the prompt, and the time stands still.
+        is_answered: something of its reply came.
+        timeout: ends the request when its time is over.
     """
 
     def __init__(self, model: Model, ends: float) -> None:
         self.left = ends - asyncio.get_running_loop().time()
         self.reads = model.traits.reads_long
-        self.answered = False
-        self.limit = asyncio.timeout_at(None if self.reads else ends)
+        self.is_answered = False
+        self.timeout = asyncio.timeout_at(None if self.reads else ends)
 
     def reads_on(self) -> None:
-        """Stop the time: it told how far it has read."""
+        """Stop the time: the model told how far it has read."""
         self.reads = True
         self._end_at(None)
 
-    def answer(self) -> None:
-        """Let the time run: the first of its reply came."""
-        self.answered = True
+    def answered(self) -> None:
+        """Let the time run: the first of the reply came."""
+        self.is_answered = True
         if self.reads:
             self.reads = False
             self._end_at(asyncio.get_running_loop().time() + self.left)
 
     def _end_at(self, when: float | None) -> None:
-        if not self.limit.expired():
-            self.limit.reschedule(when)
+        if not self.timeout.expired():
+            self.timeout.reschedule(when)
 
 
 def _signed(finished: Finished, model: Model) -> Finished:
-    """Return the end of a reply with who wrote it, and the prices."""
+    """Return the end of a reply with the model that wrote it, and its prices."""
     return Finished(
         finished.reason, finished.usage, finished.model or model.name, finished.prices or model.traits.prices
     )
@@ -237,11 +246,14 @@ def _signed(finished: Finished, model: Model) -> Finished:
 
 def _next_of(members: Sequence[_Member], now: float) -> _Member:
     """Return the first that does not rest; where all do, the first."""
-    return next((member for member in members if member.rests_until <= now), members[0])
+    for member in members:
+        if member.rests_until <= now:
+            return member
+    return members[0]
 
 
 def _none_answers(faults: Sequence[ModelError]) -> ModelError:
-    """Return one error for all of them."""
+    """Return one error for the errors of all models."""
     told = dict.fromkeys(map(str, faults))  # of two at one server both often say the same
     waits = [fault.retry_after for fault in faults]
     return ModelError(

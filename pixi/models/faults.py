@@ -17,7 +17,7 @@ from pixi.core.errors import ModelError
 from pixi.core.untrusted import clipped
 from pixi.models.breaker import Permit
 from pixi.models.connections import beginning_of
-from pixi.models.deadlines import Overdue
+from pixi.models.deadlines import DeadlineExceeded
 
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 # The status that an error's code or type stands for, where it comes inside a stream.
@@ -163,7 +163,7 @@ class Retries(msgspec.Struct, frozen=True):
         base: the first pause.
         cap: the longest pause.
         wait: the longest pause that is waited out where the server itself asks for one.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
     """
 
     attempts: int = 3
@@ -206,7 +206,7 @@ class Server:
         base_url: as it was set.
         model: the model that was asked for.
         api_key: never shown; None where none was set.
-        serves: what is asked of it.
+        serves: the API that is asked for, for people.
         key_name: where its key comes from.
         ends_in: what its addresses usually end in; "" where they end in nothing of the kind.
         is_near: it is on this machine or in a private network, and perhaps slow.
@@ -234,7 +234,7 @@ class Server:
 
 
 class Refusal(ModelError):
-    """The server answered, and it was a no.
+    """The server refused a request.
 
     Attributes:
         complaint: its own words, for `quirks`.
@@ -451,15 +451,15 @@ def _reason(error: OSError) -> str:
     return " ".join((error.strerror or type(error).__name__).split())
 
 
-def overdue(server: Server, error: Overdue) -> Overran:
+def overdue(server: Server, exceeded: DeadlineExceeded) -> Overran:
     """Return the error for a deadline that passed."""
     what = {
         "first": "sent no words for",
         "gap": "stopped in the middle of its reply for",
         "turn": "was still writing after",
         "listing": "sent no words for",
-    }[error.which]
-    text = f"{server.place} {what} {error.seconds:g} s."
-    if server.is_near and error.which == "first":
+    }[exceeded.which]
+    text = f"{server.place} {what} {exceeded.seconds:g} s."
+    if server.is_near and exceeded.which == "first":
         text = f"{text[:-1]}, too slow for this prompt: raise first_seconds, or take a smaller model."
     return Overran(text, is_slow=server.is_near)

@@ -1,4 +1,14 @@
-"""Models of the hub that can be fetched: a short catalogue, what the hub has, and fetching a file."""
+"""Fetches a model of the catalogue from the Hugging Face Hub: whole and checked, or not at all.
+
+The hub is asked with its own package, `huggingface_hub`, which knows its addresses, mirrors (`HF_ENDPOINT`),
+tokens (`HF_TOKEN`) and errors, and goes on where a connection broke. Three things are done here:
+
+- What was fetched stays beside the place where the file shall be, so that another run goes on too. The
+  package's own `hf_hub_download` throws it away.
+- The file's SHA-256 is compared with the one that the hub names. The package compares sizes alone.
+- The file lies in Pixi's cache, under its own name. The package's cache has it behind a link below a commit's
+  number, which nobody would write into a settings file or find again.
+"""
 
 import asyncio
 import hashlib
@@ -23,6 +33,16 @@ import msgspec
 
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.weights import Progress, cache_folder, checked, not_kept
+
+T = TypeVar("T")
+
+_HUB = "https://huggingface.co"
+_BLOCK = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# A thread that was cancelled ends with its next block. One that waits for a dead connection is left behind.
+_CANCEL_SECONDS = 1.0
+_TELL_SECONDS = 0.5
+_KEPT = " What was fetched is kept: the next try goes on from there."
 
 
 class CatalogueModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,30 +102,8 @@ def cached_files() -> tuple[Path, ...]:
     return tuple(sorted(cache_folder().glob("*.gguf")))
 
 
-T = TypeVar("T")
-
-_HUB = "https://huggingface.co"
-_BLOCK = 1 << 20
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-# A thread that was cancelled ends with its next block. One that waits for a dead connection is left behind.
-_CANCEL_SECONDS = 1.0
-_TELL_SECONDS = 0.5
-_KEPT = " What was fetched is kept: the next try goes on from there."
-
-
-# Fetches a model of the catalogue from the Hugging Face Hub: whole and checked, or not at all.
-#
-# The hub is asked with its own package, `huggingface_hub`, which knows its addresses, mirrors
-# (`HF_ENDPOINT`), tokens (`HF_TOKEN`) and errors, and goes on where a connection broke. Three things are
-# done here. What was fetched stays beside the place where the file shall be, so that another run goes on
-# too: the package's own `hf_hub_download` throws it away. The file's SHA-256 is compared with the one that
-# the hub names: the package compares sizes alone. And the file lies in Pixi's cache, under its own name:
-# the package's cache has it behind a link below a commit's number, which nobody would write into a settings
-# file or find again.
-
-
 class HubFile(msgspec.Struct, frozen=True):
-    """A file of the hub.
+    """The hub's word of a file.
 
     Attributes:
         bytes: its size.
@@ -119,7 +117,7 @@ class HubFile(msgspec.Struct, frozen=True):
 
 
 class _Cancelled(Exception):
-    """Nobody waits for the file any more."""
+    """Ends a download for which nobody waits any more."""
 
 
 class _Meter:
@@ -127,8 +125,8 @@ class _Meter:
 
     Attributes:
         done: bytes that are here, those of an earlier run among them.
-        most: how many there may be.
-        doing: what is being done with them.
+        most: bytes that the hub named.
+        doing: the present step, for people: "fetching" or "checking".
     """
 
     def __init__(self, most: int) -> None:
@@ -146,8 +144,8 @@ class _Meter:
         """Add to the bytes; negative where the server begins anew.
 
         Raises:
-            _Cancelled: nobody waits for them.
-            OSError: there are too many: the package compares sizes only at the end, if there is one.
+            _Cancelled: nobody waits for the file.
+            OSError: more bytes came than were named. The package compares sizes only at the end.
         """
         self.done += count
         if self.done > self.most:
@@ -180,8 +178,8 @@ async def fetch(model: CatalogueModel, *, progress: Progress, file: HubFile | No
 
     Args:
         model: of the catalogue.
-        progress: told twice a second how far it is, and "" at the end.
-        file: what `look_up` said of it; None: the hub is asked.
+        progress: told twice a second how far the download is, and "" at the end.
+        file: from `look_up`; None: the hub is asked.
 
     Raises:
         ConfigError: the package is missing, there is no room, or the operator must mend something else.
@@ -192,19 +190,22 @@ async def fetch(model: CatalogueModel, *, progress: Progress, file: HubFile | No
     file = file or await look_up(model)
     meter = _Meter(file.bytes)
     download = asyncio.ensure_future(_in_thread(lambda: _download(model, file, meter)))
-    started, before = asyncio.get_running_loop().time(), -1
+    loop = asyncio.get_running_loop()
+    started_at = loop.time()
+    had: int | None = None  # bytes at the first look: those of an earlier run tell nothing of the speed
     try:
         while not download.done():
             await asyncio.wait([download], timeout=_TELL_SECONDS)
-            before = meter.done if before < 0 else before
-            seconds = asyncio.get_running_loop().time() - started
-            progress(_told(model, file, meter, (meter.done - before) / seconds if seconds else 0))
+            if had is None:
+                had = meter.done
+            seconds = loop.time() - started_at
+            progress(_told(model, file, meter, (meter.done - had) / seconds if seconds else 0))
         return download.result()
     except asyncio.CancelledError:
         meter.cancelled.set()
         await asyncio.wait([download], timeout=_CANCEL_SECONDS)
         if download.done() and not download.cancelled():
-            download.exception()  # that it was cancelled: asyncio tells of what nobody asks for
+            download.exception()  # asyncio logs an exception that nobody asked for
         raise
     finally:
         progress("")
@@ -218,7 +219,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def _told(model: CatalogueModel, file: HubFile, meter: _Meter, speed: float) -> str:
-    """Return how far a download is. `speed`: bytes a second so far."""
+    """Describe how far a download is. `speed`: bytes a second so far."""
     left = f" · {duration((file.bytes - meter.done) / speed)} to go" if speed > 0 and meter.done else ""
     return f"{meter.doing} {model.name}: {meter.done / 1e6:,.0f} of {file.bytes / 1e6:,.0f} MB{left}"
 
@@ -305,7 +306,7 @@ def _receive(model: CatalogueModel, file: HubFile, part: Path, meter: _Meter) ->
         have = 0
     meter.done = have
     with part.open("ab") as target:
-        bar: Any = meter.bar  # mimics tqdm's class, as the package allows
+        bar: Any = meter.bar  # in the place of tqdm's class, as the package allows
         http_get(
             _url(model, file.commit),
             target,
@@ -318,11 +319,10 @@ def _receive(model: CatalogueModel, file: HubFile, part: Path, meter: _Meter) ->
 
 
 def _check(model: CatalogueModel, file: HubFile, part: Path, meter: _Meter) -> None:
-    """See that a file that was fetched is the one that the hub names, and a GGUF; else it is removed.
+    """See that a fetched file is the one that the hub names, and a GGUF file; remove any other.
 
     Raises:
-        ModelError: it is not.
-        ConfigError: it is no GGUF.
+        ModelError: it is another, or no GGUF file.
     """
     digest = hashlib.sha256()
     meter.doing, meter.done = "checking", 0
@@ -347,7 +347,7 @@ def _check_room(model: CatalogueModel, file: HubFile, part: Path) -> None:
     """See that the disk has room for what is missing of a file.
 
     Raises:
-        ConfigError: it has not.
+        ConfigError: it has none.
     """
     missing = file.bytes - (part.stat().st_size if part.exists() else 0)
     free = free_bytes(part.parent)
@@ -359,7 +359,7 @@ def _check_room(model: CatalogueModel, file: HubFile, part: Path) -> None:
 
 
 def _asking(model: CatalogueModel, ask: Callable[[], T], *, kept: str = "") -> T:
-    """Ask the hub; say in plain words what went wrong. `kept`: what is told besides where trying again helps.
+    """Call `ask`, and say in plain words what went wrong. `kept`: is added where trying again helps.
 
     Raises:
         ConfigError, ModelError: see `look_up`.
@@ -451,7 +451,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
         except (PixiError, _Cancelled) as error:
             task.set_exception(error)
         finally:
-            if not task.done():
+            if not task.done():  # a fault of the program: it is raised where the result is awaited
                 task.set_exception(sys.exception())
 
     task.set_running_or_notify_cancel()  # from now on it is not cancelled, whoever stops waiting

@@ -41,18 +41,18 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class LlamaProcess:
-    """A process that is ready to be asked. Made by `start`.
+    """A process that is ready to be asked. `start` makes one.
 
     Attributes:
-        address: where it listens, on this machine alone.
-        api_key: without it, it answers nobody.
+        address: where the process listens, on this machine alone.
+        api_key: each request must carry it.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, api_key: str) -> None:
         self.address = ""
         self.api_key = api_key
         self._process = process
-        self._said = b""
+        self._said = b""  # the end of its standard error
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
@@ -97,16 +97,21 @@ class LlamaProcess:
     def last_words(self) -> str:
         """Return what the process last complained of, in one line."""
         lines = self._said.decode("utf-8", "replace").splitlines()
-        complaints = [line.partition(" E ")[2] for line in lines if " E " in line]  # the first is the cause
-        said = complaints[0] if complaints else lines[-1] if lines else ""
+        complaints = [line.partition(" E ")[2] for line in lines if " E " in line]
+        said = ""
+        if complaints:
+            said = complaints[0].strip()  # the cause of those that follow
+        elif lines:
+            said = lines[-1].strip()
+        if said:
+            return said[:300]
         code = self._process.returncode
-        ended = (
-            f"it was ended by signal {-code}" if code is not None and code < 0 else f"it ended with {code}"
-        )
-        return said.strip()[:300] or ended
+        if code is not None and code < 0:
+            return f"it was ended by signal {-code}"
+        return f"it ended with {code}"
 
     async def died(self, within: float) -> bool:
-        """Return whether it is dead, or is before so many seconds have passed."""
+        """Return True if the process is dead, at the latest when so many seconds have passed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._process.wait()
@@ -119,7 +124,7 @@ class LlamaProcess:
             async with session.get(f"{self.address}/v1/models", headers=headers) as response:
                 listing = msgspec.json.decode(await response.read(), type=LlamaListing)
         except (aiohttp.ClientError, msgspec.MsgspecError):
-            return None  # then what was set has to be believed
+            return None  # then the context of the settings has to be believed
         metas = [served.meta for served in listing.data if served.meta is not None]
         return metas[0].n_ctx_train or None if metas else None
 
@@ -135,9 +140,10 @@ class LlamaProcess:
     async def slot(
         self, session: aiohttp.ClientSession, action: Literal["save", "restore"], name: str
     ) -> None:
-        """Save what its slot holds, the tokens that it has read last and their KV cache, or take it up again.
+        """Save or restore the state of the slot: the tokens that were read last, and their KV cache.
 
-        A prompt that begins so is then not read again. A file that is not whole may end the process.
+        A prompt that begins with these tokens is then not read again. A file that is not whole may end the
+        process.
 
         Args:
             session: to ask it with.
@@ -158,7 +164,7 @@ class LlamaProcess:
             raise ModelError(f"llama.cpp cannot {action} the state of its slot: {error}") from error
 
     async def _told_address(self, settings: dict[str, object]) -> str:
-        """Tell it the settings; gives the address, or "" where it ended instead."""
+        """Send the settings, and return the address; "" where the process ended instead."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -177,7 +183,7 @@ class LlamaProcess:
         return ""
 
     async def _listen(self) -> None:
-        """Keep the last of what it says, until it ends."""
+        """Keep the end of its standard error, until the process ends."""
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(4096):
             self._said = (self._said + chunk)[-_KEPT_BYTES:]

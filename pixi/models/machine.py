@@ -57,11 +57,11 @@ async def trial(progress: Progress, *, again: bool = False) -> Trial | None:
     weights = installed() or cached()
     if weights is None or importlib.util.find_spec("xllamacpp") is None:
         return None
-    kept = None if again else _kept()
+    kept = None if again else _kept_trial()
     if kept is not None:
         return kept
     try:
-        speed = await _run(weights, progress)
+        speed = await _measured_speed(weights, progress)
     except PixiError:
         return None
     finally:
@@ -70,8 +70,8 @@ async def trial(progress: Progress, *, again: bool = False) -> Trial | None:
         return None
     made = Trial(_machine(), weights.stat().st_size, round(speed, 1))
     with suppress(OSError):  # then it is made again the next time
-        _file().parent.mkdir(parents=True, exist_ok=True)
-        _file().write_bytes(msgspec.json.encode(made))
+        _trial_file().parent.mkdir(parents=True, exist_ok=True)
+        _trial_file().write_bytes(msgspec.json.encode(made))
     return made
 
 
@@ -89,7 +89,7 @@ def memory_bytes() -> int | None:
     return total
 
 
-async def _run(weights: Path, progress: Progress) -> float:
+async def _measured_speed(weights: Path, progress: Progress) -> float:
     """Return the tokens a second that weights write, 0 where they wrote too few to tell."""
     from pixi.models.llama import LocalModel
 
@@ -117,14 +117,14 @@ def _machine() -> str:
     return f"{platform.node()} {platform.machine()} {os.cpu_count()}"
 
 
-def _file() -> Path:
+def _trial_file() -> Path:
     return cache_folder() / "speed.json"
 
 
-def _kept() -> Trial | None:
+def _kept_trial() -> Trial | None:
     """Return the trial that was made on this machine; None where there was none."""
     try:
-        found = msgspec.json.decode(_file().read_bytes(), type=Trial)
+        found = msgspec.json.decode(_trial_file().read_bytes(), type=Trial)
     except (OSError, msgspec.MsgspecError):
         return None
     return found if found.machine == _machine() and found.tokens_per_second > 0 else None

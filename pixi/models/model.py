@@ -1,8 +1,9 @@
-"""The one protocol behind which every model stands, and how a model's reply is pushed.
+"""The one protocol behind which every model stands, and the ways to ask one: `push` and `ask`.
 
-A model may stream its reply (`Model`), which is the easiest to write. What Pixi's own models do is push it
+A model may stream its reply (`Model`), which is the easiest to write. Pixi's own models push theirs
 (`PushedModel`): a delta is handed on in the call in which the network brought it, and no task is woken for
-it. `push` does so with either."""
+it. `push` asks either kind. `ask` returns a whole answer, for tasks of which nobody sees the words come.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -14,7 +15,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.llm import Delta, Prices, Request, Text
+from pixi.core.llm import Delta, Finished, Prices, Request, Text
+from pixi.core.spending import Count, counted
 
 SLICE = 4_096
 """Characters of a delta that are read at once; then others have their turn."""
@@ -24,19 +26,19 @@ Take = Callable[[Delta], bool]
 
 
 class Traits(Struct, frozen=True):
-    """Traits of a model that its prompt is written for.
+    """Traits of a model, for which its prompt is written.
 
     Attributes:
-        context_tokens: how much the model can hold, prompt and reply together.
-        parameters: how many the model has, in billions; None: nobody knows.
-        small: a tiny model: wants a short prompt and examples as turns, and the grammar.
-        tools: it is offered tools.
-        vision: it can be shown pictures.
-        prices: what it costs; None: not known.
-        searches: its provider searches the web by itself where a request allows it.
-        reads_long: it may read a prompt for many minutes before its first word, and gives up by itself where
-            that takes too long: nobody else has to.
-        runs_here: Pixi runs it itself: another reply costs nothing but time.
+        context_tokens: tokens that the model can hold, prompt and reply together.
+        small: a tiny model: wants a short prompt, examples as turns, and the grammar.
+        vision: the model can be shown pictures.
+        prices: None: not known.
+        searches: the provider searches the web by itself where a request allows that.
+        reads_long: the model may read a prompt for many minutes before its first word. It gives up by itself
+            where that takes too long: no caller has to.
+        parameters: in billions; None: not known.
+        tools: the model is offered tools.
+        runs_here: Pixi runs the model itself: another reply costs nothing but time.
     """
 
     context_tokens: int = 8192
@@ -53,8 +55,8 @@ class Traits(Struct, frozen=True):
 class Model(Protocol):
     """A model that streams its reply.
 
-    `stream` yields deltas; the last is `Finished`. It raises `ModelError` alone. Retries are its own
-    matter, and only before anything but `PromptProgress` was yielded. Closing the generator early closes the
+    `stream` yields deltas; the last is `Finished`. It raises `ModelError` alone. A model retries by itself,
+    and only before anything but `PromptProgress` was yielded. Closing the generator early closes the
     connection.
     """
 
@@ -78,7 +80,7 @@ class Model(Protocol):
 
 
 class PushedModel(ABC):
-    """A model that pushes its reply; to stream it is a face over that."""
+    """A model that pushes its reply. `stream` is made of `push`."""
 
     @property
     @abstractmethod
@@ -95,7 +97,7 @@ class PushedModel(ABC):
         """Ask, and hand on each delta as it arrives; the last is `Finished`.
 
         Args:
-            take: called in the call in which the delta arrived. What it raises ends the reply and is raised.
+            take: called in the call in which the delta arrived. An error that it raises ends the reply.
 
         Raises:
             ModelError: the model could not be asked, refused, failed, or let a deadline pass.
@@ -133,11 +135,11 @@ class PushedModel(ABC):
                 pushing.cancel()
                 await asyncio.wait([pushing])
             if not pushing.cancelled():
-                pushing.exception()  # where nobody listens any more, nobody misses it
+                pushing.exception()  # asyncio logs an exception that nobody asked for
 
 
 async def push(model: Model, request: Request, take: Take) -> None:
-    """Ask a model, and hand on each delta; see `PushedModel.push`. One that only streams is listened to.
+    """Ask a model of either kind, and hand on each delta; see `PushedModel.push`.
 
     Raises:
         ModelError: the model's own.
@@ -158,17 +160,61 @@ async def push(model: Model, request: Request, take: Take) -> None:
 
 
 def slices(text: str) -> Iterator[Text]:
-    """Cut a text into deltas that are read at once."""
+    """Cut a text into deltas of at most `SLICE` characters."""
     return (Text(text[at : at + SLICE]) for at in range(0, len(text), SLICE))
 
 
-class LazyModel(PushedModel):
-    """Stands for a model until that is opened, and hands everything on to it from then on.
+async def ask(
+    model: Model,
+    request: Request,
+    count: Count | None,
+    *,
+    longest: int,
+    heard: Callable[[Delta], object] = lambda delta: None,
+    enough: Callable[[str, list[str]], bool] = lambda piece, pieces: False,
+) -> str:
+    """Ask a model, and return the text of its answer; count what that used, however it ended.
 
     Args:
-        name: what it is called until then.
-        traits: what is known of it until then.
-        open_model: opens it. Where that fails it is tried again for the next request.
+        count: told what the request used.
+        longest: characters after which the rest is not waited for.
+        heard: called with each delta.
+        enough: called with the last piece and all pieces; returns True where the rest is not wanted.
+
+    Raises:
+        ModelError: the model's own.
+    """
+    pieces: list[str] = []
+    length, finished, failed = 0, Finished(), False
+    try:
+        async with aclosing(model.stream(request)) as deltas:
+            async for delta in deltas:
+                heard(delta)
+                if isinstance(delta, Finished):
+                    finished = delta
+                elif isinstance(delta, Text):
+                    pieces.append(delta.text)
+                    length += len(delta.text)
+                    if length > longest or enough(delta.text, pieces):
+                        break
+    except ModelError:
+        failed = True
+        raise
+    finally:
+        if count is not None:
+            used = counted(finished, request, length, failed=failed)
+            prices = used.prices if used.model else model.traits.prices
+            count(used.model or model.name, used.usage, prices)
+    return "".join(pieces)
+
+
+class LazyModel(PushedModel):
+    """Opens a model at its first request, and hands all requests on to it.
+
+    Args:
+        name: of the model, until it is opened.
+        traits: the expected ones, until it is opened.
+        open_model: opens the model. Where that fails, the next request tries again.
     """
 
     def __init__(
@@ -212,7 +258,7 @@ class LazyModel(PushedModel):
         if self._closed:
             raise self._is_closed()
         if self._opening is None:
-            # A task of its own: whoever stops waiting leaves to others what was begun.
+            # A task of its own: a request that is given up leaves the opening to others that wait for it.
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(self._ended)
         opening = self._opening
@@ -232,7 +278,7 @@ class LazyModel(PushedModel):
     def _ended(self, opening: asyncio.Task[Model]) -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # whoever waited is told; where nobody does any more, nobody misses it
+            opening.exception()  # asyncio logs an exception that nobody asked for
 
     def _is_closed(self) -> ModelError:
         return ModelError(f"The model {self._name} is closed.", permanent=True)

@@ -14,7 +14,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Delta, Text
 from pixi.models import faults
 from pixi.models.connections import PushedBody
-from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog
+from pixi.models.deadlines import DeadlineExceeded, Deadlines, FirstWait, Watchdog
 from pixi.models.dialects.dialect import ReplyReader
 from pixi.models.dialects.prompt import JsonObject
 from pixi.models.faults import Server
@@ -40,16 +40,16 @@ class EventTooLong(ValueError):
 
 
 class SSEDecoder:
-    """Decodes one stream. Cutting changes nothing, and the time taken is linear in the bytes fed.
+    """Decodes one stream of server-sent events, cut anywhere, in time linear in its bytes.
 
     Args:
         limit: bytes of one unfinished event, above which `feed` raises `EventTooLong`.
 
     Attributes:
-        comment: the last that came; whoever reads it may empty it.
+        comment: the last that came; the reader of it empties it.
     """
 
-    def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
+    def __init__(self, limit: int = _MOST_AT_ONCE) -> None:
         self.comment = b""
         self._limit = limit
         self._held = 0  # bytes in the two lists below
@@ -59,7 +59,7 @@ class SSEDecoder:
         self._at_first_line = True
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the stream; gives the data of every event that they complete."""
+        """Take the next bytes of the stream; return the data of every event that they complete."""
         payloads: list[bytes] = []
         if self._unfinished or self._data or self._after_cr:
             # Finish the event that is under way line by line, so that the rest can go the fast way.
@@ -79,7 +79,7 @@ class SSEDecoder:
         return payloads
 
     def close(self) -> list[bytes]:
-        """End the stream; give the event that lacked only its closing blank line, if any."""
+        """End the stream; return the event that lacked only its closing blank line, if any."""
         payloads: list[bytes] = []
         self._take_lines(b"\n\n", payloads)
         self._after_cr = False
@@ -198,17 +198,19 @@ class Reply:
         self._payloads_in: Callable[[bytes], list[bytes]] = self._begin
         self._is_whole = False  # the body is no stream
         self._whole = bytearray()
-        self._data = b""  # arrived, and not all of it decoded
-        self._at = 0  # up to here it was decoded
-        self._unsaid: list[Delta] = []  # read, and not handed on yet
-        self._was_read = False  # all that matters
-        self._overdue: ModelError | None = None  # a deadline passed
+        # Bytes that arrived, up to where they were decoded, and deltas that were read and not handed on yet.
+        # Where there is more than a slice of them, `_step` is scheduled for the rest.
+        self._data = b""
+        self._at = 0
+        self._unsaid: list[Delta] = []
         self._is_scheduled = False
+        self._was_read = False  # nothing that comes after is of interest
+        self._deadline_error: ModelError | None = None  # the error of a deadline that passed
         self._has_content = False
-        self._unseen = self._reader.unseen
-        self._over = self._loop.create_future()
+        self._unseen = self._reader.unseen  # signs of work at the last look
+        self._over = self._loop.create_future()  # done when the response was read, or failed
         turn_ends = math.inf if wait is self._wait else self._wait.asked_at + self._deadlines.turn
-        self._watchdog = Watchdog(self._deadlines, wait, self._bark, turn_ends)
+        self._watchdog = Watchdog(self._deadlines, wait, self._on_timeout, turn_ends)
         try:
             self._body.start(self._arrived)
             self._arrived()
@@ -255,13 +257,13 @@ class Reply:
             self._body.pause()
 
     def _step(self) -> None:
-        """Read one slice. What goes wrong, were it with the deltas, is raised where the reply is awaited."""
+        """Read one slice. An error, also one of `take`, is raised where the reply is awaited."""
         self._is_scheduled = False
         if self._over.done():
             return
         try:
-            if self._overdue is not None:
-                self._end(self._overdue)
+            if self._deadline_error is not None:
+                self._end(self._deadline_error)
             elif self._unsaid:
                 self._hand_on(self._unsaid.pop(0))
             elif self._data:
@@ -336,7 +338,7 @@ class Reply:
             self._data = b""
 
     def _tell_progress(self) -> None:
-        """Hand on how far the prompt was read, where that is more than was known."""
+        """Hand on how far the prompt was read, where that is farther than was known."""
         told, self._reader.progress = self._reader.progress, None
         comment, self._decoder.comment = self._decoder.comment, b""
         if told is not None:
@@ -366,16 +368,16 @@ class Reply:
             self._over.set_result(None)
 
     def _end(self, fault: BaseException | None) -> None:
-        """Read what has no end of its own: no more comes."""
-        self._was_read, self._overdue, self._data = True, None, b""
+        """Read the last of a body, of which no more comes."""
+        self._was_read, self._deadline_error, self._data = True, None, b""
         if fault is not None and not self._reader.ended and not (self._whole and is_json(self._whole)):
             self._fail(fault if isinstance(fault, ModelError) else faults.unreachable(self._server, fault))
             return
         self._hear(self._reader.feed(whole_events(self._whole) if self._is_whole else self._decoder.close()))
 
-    def _bark(self, overdue: Overdue) -> None:
+    def _on_timeout(self, exceeded: DeadlineExceeded) -> None:
         """End the reply: a deadline passed."""
-        self._overdue = faults.overdue(self._server, overdue)
+        self._deadline_error = faults.overdue(self._server, exceeded)
         self._context.run(self._step)
 
     def _fail(self, error: BaseException) -> None:

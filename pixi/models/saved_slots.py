@@ -28,11 +28,11 @@ _NAME_CHARACTERS = 16  # of a digest that tells stores or talks apart
 
 
 class SavedSlots:
-    """The files of one store.
+    """The saved slots of the talks in one store.
 
     Args:
-        store: which store, without a password.
-        folder: where they are.
+        store: the store's name or path, without a password.
+        folder: of the files; None: in the user's cache.
 
     Attributes:
         revision: of the store. Only files of this revision are found; those of others are `drop`ped.

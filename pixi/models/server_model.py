@@ -1,4 +1,9 @@
-"""A model behind some API of a server that is asked by HTTP and answers with a stream of events."""
+"""A model at a server: asked by HTTP in the dialect of its API, answered with a stream of events.
+
+Servers that speak one API differ in what they take. A request that is refused teaches a `Quirk`: the next one
+is written with it in mind, and made at once. So the loop of `ServerModel.push` makes a request again for one
+of three reasons: a quirk was learnt, a server near by was seen to read on, or another attempt may do better.
+"""
 
 import asyncio
 import logging
@@ -23,7 +28,7 @@ from pixi.models.connections import (
     open_session,
     proxy_for,
 )
-from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
+from pixi.models.deadlines import FAR_SECONDS, DeadlineExceeded, Deadlines, FirstWait, ReadingSpeed
 from pixi.models.dialects.chat import Chat
 from pixi.models.dialects.dialect import Dialect
 from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, encoded
@@ -62,11 +67,11 @@ _log = logging.getLogger("pixi.models")
 _LONGEST_LISTING = 4 * 1024 * 1024  # bytes
 
 
-def _taught(complaint: Complaint, request: Request, minded: Collection[Quirk]) -> Iterator[Quirk]:
-    """Yield all that a refusal may mean, the likeliest first.
+def _quirks_in(complaint: Complaint, request: Request, minded: Collection[Quirk]) -> Iterator[Quirk]:
+    """Yield the quirks that a refusal may tell of, the likeliest first.
 
     Args:
-        minded: what the request minded already.
+        minded: the quirks with which the request was written.
     """
     words = f"{complaint.code} {complaint.message}"
     if "stream_options" in words or "include_usage" in words:
@@ -198,14 +203,16 @@ class ServerModel(PushedModel):
         self._retries = retries or Retries()
         self._base = base
         self._proxy = proxy_for(base)
-        self._quirks: frozenset[Quirk] = frozenset()
-        self._wanted = self._style
+        self._quirks: frozenset[Quirk] = frozenset()  # learnt from refusals; each request begins with them
+        # What depends on the model's size: `_style` is made of the settings' own when the size is known.
+        self._style_of_settings = self._style
         self._tiny_style = tiny_style or {}
         self._grammar_is_open = grammar == "auto"
+        # What the server is still to be asked about its model; see `learn`.
         self._asks = control_words is None and (grammar == "llama.cpp" or (learns and near))
         self._asks_for_size = learns and near and traits.parameters is None
-        self._broken = breaking(control_words or ())
-        self._go_by(traits.parameters or size_in(name), by_llama=False)
+        self._breaking_words = breaking(control_words or ())
+        self._set_size(traits.parameters or size_in(name), by_llama=False)
         self._session = session
         self._owns_session = session is None
 
@@ -240,7 +247,7 @@ class ServerModel(PushedModel):
                 await self._wait_as_asked(wait)
                 wait.begin()
                 await self.learn()
-                fields = self._dialect.fields(cleaned(request, self._broken), self._style, quirks)
+                fields = self._dialect.fields(cleaned(request, self._breaking_words), self._style, quirks)
                 reader = self._dialect.reader(self._server, fields)
                 reply = Reply(
                     reader,
@@ -258,8 +265,9 @@ class ServerModel(PushedModel):
                 except ModelError as fault:
                     if reply.seen:
                         raise
-                    if lesson := self._lesson(fault, request, quirks):
-                        quirks |= {lesson}  # the next request is another one: no attempt is lost
+                    quirk = self._learnt(fault, request, quirks)
+                    if quirk is not None:
+                        quirks |= {quirk}  # the next request is another one: no attempt is lost
                         continue
                     if isinstance(fault, faults.Overran) and asking.may_be_tried_again and wait.goes_on():
                         continue
@@ -274,7 +282,7 @@ class ServerModel(PushedModel):
                 attempt += 1
 
     async def learn(self) -> None:
-        """Ask the server what model it serves, if it is to be asked and was not yet. Raises nothing.
+        """Ask the server which model it serves, once, if the settings leave that open. Raises nothing.
 
         Each request does so by itself; before that, `traits` are what the settings tell. A server that does
         not answer in time is not asked again: each request would wait for that.
@@ -293,8 +301,8 @@ class ServerModel(PushedModel):
         except OSError:
             return
         self._asks = False
-        self._broken = breaking(served.control_words)
-        self._go_by(served.parameters or self._traits.parameters, by_llama=served.by_llama)
+        self._breaking_words = breaking(served.control_words)
+        self._set_size(served.parameters or self._traits.parameters, by_llama=served.by_llama)
 
     async def models(self) -> list[str]:
         """List the ids of the server's models, in its order. One attempt.
@@ -303,7 +311,7 @@ class ServerModel(PushedModel):
             ModelError: the server could not be asked, refused, or answered something else.
         """
         seconds = self._deadlines.first or FAR_SECONDS
-        late = faults.overdue(self._server, Overdue("listing", seconds))
+        late = faults.overdue(self._server, DeadlineExceeded("listing", seconds))
         with faults.connecting(self._server, lambda: late):
             async with asyncio.timeout(seconds):
                 response = await self._opened().get(
@@ -329,7 +337,7 @@ class ServerModel(PushedModel):
             self._session = None
 
     async def _ask(self, fields: JsonObject, reply: Reply, wait: FirstWait) -> None:
-        """Have a reply read, in as many requests as the server wants for it."""
+        """Ask for a reply and read it, in as many requests as the server wants for it."""
         more: JsonObject | None = fields
         while more is not None:
             response = await self._post(encoded(more), wait)
@@ -338,7 +346,7 @@ class ServerModel(PushedModel):
             wait = FirstWait(self._deadlines, ReadingSpeed(), near=self._server.is_near, tokens=0)
 
     async def _post(self, content: bytes, wait: FirstWait) -> aiohttp.ClientResponse:
-        """Make one request; gives the response once its headers said yes."""
+        """Make one request; return its response once the headers accept it."""
         headers = {
             **self._dialect.headers(self._server.sent_key),
             "Content-Type": "application/json",
@@ -373,13 +381,18 @@ class ServerModel(PushedModel):
             raise faults.asked_to_wait(self._server, pause)
         await self._retries.sleep(pause)
 
-    def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
-        """Return what a refusal teaches beyond what was minded already."""
+    def _learnt(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
+        """Learn a quirk from a refusal; None where it teaches none with which another request would be made.
+
+        Raises:
+            ModelError: the server takes no tools, where the settings say that it must.
+        """
         if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
             return None
-        taught = _taught(fault.complaint, request, quirks)
-        quirk = next((each for each in taught if self._changes(request, quirks, each)), None)
-        if quirk is None:
+        for quirk in _quirks_in(fault.complaint, request, quirks):
+            if self._changes(request, quirks, quirk):
+                break
+        else:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
             raise faults.tools_refused(self._server, fault)
@@ -395,24 +408,24 @@ class ServerModel(PushedModel):
         return quirk
 
     def _changes(self, request: Request, quirks: frozenset[Quirk], quirk: Quirk) -> bool:
-        """Return whether this quirk, once minded too, makes another request of this one.
-
-        That tools are not taken is a lesson even so: where the settings want them, it is raised.
-        """
-        if quirk in quirks or quirk is Quirk.NO_TOOLS:
-            return quirk not in quirks
+        """Return True if a quirk is news, and another request is written with it in mind."""
+        if quirk in quirks:
+            return False
+        if quirk is Quirk.NO_TOOLS:
+            return True  # where the settings want tools all the same, that is told
         fields = self._dialect.fields
         return fields(request, self._style, quirks) != fields(request, self._style, quirks | {quirk})
 
-    def _go_by(self, parameters: float | None, *, by_llama: bool) -> None:
-        """Write requests for a model of so many billion parameters; None: for a large one."""
-        tools = tools_for(parameters, self._wanted.tools)
+    def _set_size(self, parameters: float | None, *, by_llama: bool) -> None:
+        """Write requests for a model of so many billion parameters from now on; None: for a large one."""
+        wanted = self._style_of_settings
+        tools = tools_for(parameters, wanted.tools)
         self._traits = sized(self._traits, parameters, tools)
-        self._style = replace(self._wanted, tools=tools)
+        self._style = replace(wanted, tools=tools)
         if self._traits.small and self._server.is_near:
-            own = {"temperature": self._wanted.temperature, "max_tokens": self._wanted.max_tokens}
+            own = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens}
             fitting = {key: value for key, value in self._tiny_style.items() if own.get(key) is None}
-            self._style = replace(self._style, extra_body={**fitting, **self._wanted.extra_body})
+            self._style = replace(self._style, extra_body={**fitting, **wanted.extra_body})
         if self._traits.small and by_llama and self._grammar_is_open:
             self._style = replace(self._style, grammar="llama.cpp")
 

@@ -1,4 +1,7 @@
-"""Traits of a model before it is asked: its size by its name or its server, its template's words."""
+"""Traits of a model before it is asked: its size and its template's control words.
+
+They are read from the model's name, from the head of its `.gguf` file, or asked of its server.
+"""
 
 import asyncio
 import contextlib
@@ -109,56 +112,58 @@ class GgufHead(msgspec.Struct):
 
 
 def read_head(path: Path) -> GgufHead:
-    """Read the head of a file. Of one that cannot be read so far, there is what was found."""
-    words: dict[str, None] = {}
-    found = GgufHead()
+    """Read the head of a file. Where it breaks off, or breaks a rule, what stands before that counts."""
+    head = GgufHead()
     with (
         contextlib.suppress(OSError, struct.error, ValueError, OverflowError),
         path.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        _read(_Reader(data), found, words)
-    found.control_words = list(words)
-    return found
+        _read_into(head, _GgufReader(data))
+    head.control_words = list(dict.fromkeys(head.control_words))  # each once
+    return head
 
 
-def _read(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
-    """Read all fields, and what follows them, into `found`; the control words into `words`, each once."""
-    tokens: Sequence[int] = ()
-    kinds: Sequence[object] = ()
+def _read_into(head: GgufHead, reader: "_GgufReader") -> None:
+    """Read the fields of a file, and where these tell no size, the tensors."""
+    tokens: Sequence[int] = ()  # where the text of each stands in the file
+    kinds: Sequence[object] = ()  # of the same tokens
     label, is_part = "", False
-    for key, value in head.fields():
+    for key, value in reader.fields():
         if key.startswith(_TEMPLATE) and isinstance(value, str):
-            words.update(dict.fromkeys(words_in(value)))
+            head.control_words += words_in(value)
         elif key == _TOKENS and isinstance(value, list):
             tokens = value
         elif key == _TYPES and isinstance(value, tuple):
             kinds = value
         elif key == _COUNT and isinstance(value, int) and value > 0:
-            found.parameters = value / 1e9
+            head.parameters = value / 1e9
         elif key == _LABEL and isinstance(value, str):
             label = value
         elif key == _PARTS:
             is_part = isinstance(value, int) and value > 1
-        if tokens and kinds:  # in either order
-            marked = (at for at, kind in zip(tokens, kinds, strict=False) if kind == _CONTROL)
-            words.update(dict.fromkeys(map(head.text_at, marked)))
+        if tokens and kinds:  # they come in either order
+            for at, kind in zip(tokens, kinds, strict=False):
+                if kind == _CONTROL:
+                    head.control_words.append(reader.text_at(at))
             tokens = kinds = ()
-    if found.parameters is None:
-        found.parameters = (None if is_part else head.elements() / 1e9) or size_in(label)
+    if head.parameters is None and not is_part:
+        head.parameters = reader.elements() / 1e9 or None
+    if head.parameters is None:
+        head.parameters = size_in(label)
 
 
-class _Reader:
-    """Reads a file from its first byte on: its fields, then what it says of its tensors.
+class _GgufReader:
+    """Reads a GGUF file from its first byte on: its fields, then the descriptions of its tensors.
 
-    All its methods raise struct.error or ValueError where the file ends too early, or holds what the
-    format does not know or nobody needs.
+    All methods raise struct.error or ValueError where the file ends too early, or holds values that the
+    format does not know or that are larger than any model needs.
     """
 
     def __init__(self, data: mmap.mmap) -> None:
         self._data = data
-        self._at = 0
-        self._tensors = 0
+        self._at = 0  # the next byte to read
+        self._tensors = 0  # how many there are; known once `fields` began
 
     def fields(self) -> Iterator[tuple[str, object]]:
         """Yield each field: its key, and a text, a number, a tuple of numbers, or the places of texts."""
@@ -171,7 +176,7 @@ class _Reader:
             yield key, self._array() if kind == _ARRAY else self._one(kind)
 
     def elements(self) -> int:
-        """Return how many numbers all tensors hold, once all fields are read."""
+        """Return how many numbers all tensors hold. To be called once all fields are read."""
         elements = 0
         for _ in range(_bounded(self._tensors, _MOST_FIELDS)):
             self._text()
@@ -200,7 +205,10 @@ class _Reader:
         return self.text_at(at)
 
     def _places(self, count: int) -> list[int]:
-        """Return where so many texts stand that follow each other: a vocabulary has hundreds of thousands."""
+        """Skip texts that follow each other, and return where each stands.
+
+        A vocabulary has hundreds of thousands: few of them are wanted as texts.
+        """
         places, at, size = [], self._at, len(self._data)
         for _ in range(count):
             places.append(at)
@@ -230,7 +238,7 @@ def _code(kind: int) -> str:
 
 
 class _Props(msgspec.Struct):
-    """llama.cpp's answer about a model."""
+    """llama.cpp's answer about a model, of `/props`."""
 
     chat_template: str
     bos_token: str = ""

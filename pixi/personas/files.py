@@ -33,9 +33,11 @@ _BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
 class LoadedPersona(Struct, frozen=True):
-    """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines.
+    """A persona that was read from a file.
 
-    `lines` tells on which line each key of the front matter stands.
+    Attributes:
+        remarks: what in the file is hardly meant, by its lines; 50 at most.
+        lines: on which line each key of the front matter stands.
     """
 
     path: Path
@@ -57,35 +59,32 @@ class PersonaError(ConfigError):
 
 
 def load_persona(path: Path) -> LoadedPersona:
-    """Read a persona's file, and say what in it is hardly meant.
+    """Read a persona's file.
 
     Raises:
-        ConfigError: it cannot be read, or is no persona; each fault gives the file, the line and the mend.
+        ConfigError: the file cannot be read, or is no persona; each fault gives the file, line and mend.
     """
     return parse_persona(_read_text(path), path)
 
 
 def parse_persona(text: str, path: Path) -> LoadedPersona:
-    """Make a persona of a file's text. `path` names it, and is not opened; its picture is looked for there.
+    """Make a persona of a file's text. The file itself is not opened; a picture is looked for beside it.
 
     Raises:
-        PersonaError: it is no persona.
+        PersonaError: the text is no persona.
     """
     faults: list[LintError] = []
     loaded: LoadedPersona | None = None
     try:
         loaded = _parse(text, path, faults)
-    except LintError as fault:  # of the rest nothing can be told
+    except LintError as fault:  # nothing could be read
         faults.append(fault)
     if loaded is None or faults:
         first = sorted(faults, key=lambda fault: fault.line)[:_MOST_FAULTS]
-        raise PersonaError(*(f"{shown(path)}:{fault.line}: {fault.text}" for fault in first), loaded=loaded)
+        raise PersonaError(
+            *(f"{display_path(path)}:{fault.line}: {fault.text}" for fault in first), loaded=loaded
+        )
     return loaded
-
-
-def shown(path: Path) -> str:
-    """Return the path as a person can be shown it, whatever bytes are in it."""
-    return display_path(path)
 
 
 def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
@@ -98,7 +97,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
             line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8."
         )
     keys, body, first_line = _split(text, faults)
-    unopened = [] if keys.lines else _unopened(body, first_line)
+    unopened = [] if keys.lines else _unopened_front_matter(body, first_line)
     values = dict(keys.values)
     sections = read_sections(body, first_line)
     prompt, in_short = join(sections.prompt), join(sections.in_short)
@@ -124,7 +123,7 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
     values["name"] = values.get("name") or _name_from(path)
     values |= {"avatar": avatar, "in_short": in_short or values.get("in_short", "")}
     examples = tuple(exchange.example for exchange in exchanges)
-    persona = Persona(prompt=prompt, examples=examples, origin=shown(path), **values)
+    persona = Persona(prompt=prompt, examples=examples, origin=display_path(path), **values)
     remarks.sort(key=lambda remark: remark.line)
     return LoadedPersona(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
 
@@ -132,9 +131,10 @@ def _parse(text: str, path: Path, faults: list[LintError]) -> LoadedPersona:
 def _split(text: str, faults: list[LintError]) -> tuple[FrontMatter, str, int]:
     """Return the front matter, the Markdown below it, and the line on which that begins."""
     lines = text.split("\n")
-    opens = next((index for index, line in enumerate(lines) if line.strip()), None)
-    if opens is None:
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    if not filled:
         raise LintError(1, "the file is empty: write here who the character is.")
+    opens = filled[0]
     if lines[opens].rstrip() == "+++":
         raise LintError(opens + 1, "the front matter is YAML between two lines `---`, not TOML.")
     if lines[opens].rstrip() != "---":
@@ -147,16 +147,26 @@ def _split(text: str, faults: list[LintError]) -> tuple[FrontMatter, str, int]:
     raise LintError(opens + 1, "the front matter never ends: close it with a second line `---`.")
 
 
-def _unopened(text: str, first_line: int) -> Iterator[LintWarning]:
-    """Yield a remark where keys of a front matter begin the text, without a line `---` above them."""
-    lines = [line.strip() for line in text.split("\n")]
-    first = next((index for index, line in enumerate(lines) if line), len(lines))
-    rules = [index for index in range(first, len(lines)) if lines[index] and not lines[index].strip("-—–")]
-    ruled = first in rules
-    key, colon, _ = "".join(lines[first + ruled :][:1]).partition(":")
-    if colon and key in KEYS and len(rules) > ruled:
-        mend = "write exactly `---` on this line" if ruled else "add a line `---` above this one"
-        yield LintWarning(first_line + first, f"this is no front matter, but a part of the prompt: {mend}.")
+def _unopened_front_matter(text: str, first_line: int) -> Iterator[LintWarning]:
+    """Yield a warning of a front matter that no line `---` opens: it is read as a part of the prompt.
+
+    It begins with a key and ends with a line of dashes. A first line such as `--` was meant to open it.
+    """
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), first_line)]
+    lines = [(number, line) for number, line in lines if line]
+    first_number, mend = lines[0][0] if lines else first_line, "add a line `---` above this one"
+    if lines and _is_dashes(lines[0][1]):
+        mend = "write exactly `---` on this line"
+        lines = lines[1:]
+    if not lines:
+        return
+    key, colon, _ = lines[0][1].partition(":")
+    if colon and key in KEYS and any(_is_dashes(line) for _, line in lines[1:]):
+        yield LintWarning(first_number, f"this is no front matter, but a part of the prompt: {mend}.")
+
+
+def _is_dashes(line: str) -> bool:
+    return not line.strip("-—–")
 
 
 def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:
@@ -171,36 +181,42 @@ def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:
 
 def _name_from(path: Path) -> str:
     """Return a persona's name where its file gives none: the file's own."""
-    words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", shown(Path(path.stem))))
+    words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", display_path(Path(path.stem))))
     return " ".join(words.split()) or "persona"
 
 
 def _read_text(path: Path) -> str:
-    """Return the file's text. Whatever stands in the way is a `ConfigError`."""
+    """Return the file's text.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no text of a size that is read.
+    """
     try:
         status = path.stat()
         problem = _not_a_text_file(status.st_mode, status.st_size)
         if problem:
-            raise ConfigError(f"{shown(path)}: {problem}")
+            raise ConfigError(f"{display_path(path)}: {problem}")
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError as error:
         problem = "the link leads nowhere" if path.is_symlink() else "there is no such file"
-        raise ConfigError(f"{shown(path)}: {problem}; check the path.") from error
+        raise ConfigError(f"{display_path(path)}: {problem}; check the path.") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ConfigError(
-            f"{shown(path)}: cannot be read ({reason}); check the path and its permissions."
+            f"{display_path(path)}: cannot be read ({reason}); check the path and its permissions."
         ) from error
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{shown(path)}:{line}: this is not UTF-8; save the file as UTF-8.") from error
+        raise ConfigError(
+            f"{display_path(path)}:{line}: this is not UTF-8; save the file as UTF-8."
+        ) from error
 
 
 def _not_a_text_file(mode: int, size: int) -> str:
-    """Tell why this cannot be a persona's file; "" if it can. A pipe or a device would block or never end."""
+    """Return why a file cannot be a persona's; "" if it can. A pipe or a device would block or never end."""
     if stat.S_ISDIR(mode):
         return "this is a folder; name a file in it."
     if not stat.S_ISREG(mode):
@@ -212,9 +228,11 @@ def _not_a_text_file(mode: int, size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BrokenPersona:
-    """A file that is no persona. Each of `faults` gives the file, the line and the mend.
+    """A file that is no persona.
 
-    `loaded` is what could be read all the same: the names in it can be checked too.
+    Attributes:
+        faults: each gives the file, the line and the mend.
+        loaded: what could be read all the same: the names in it can be checked too.
     """
 
     path: Path
@@ -233,13 +251,15 @@ def shipped_folder() -> Path:
 
 
 def persona_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
-    """Return where to look, in order: the operator's own folder, then the shipped one.
+    """Return the folders of personas, in order: the operator's own, then the shipped one.
 
     Raises:
         ConfigError: `own` must exist, because somebody named it, and does not.
     """
     if must_exist and not own.exists():
-        raise ConfigError(f"{shown(own)}: there is no such folder of personas; create it, or mend the path.")
+        raise ConfigError(
+            f"{display_path(own)}: there is no such folder of personas; create it, or mend the path."
+        )
     shipped = shipped_folder()
     same = os.path.realpath(own) == os.path.realpath(shipped)
     return (own,) if same else (own, shipped)
@@ -253,7 +273,7 @@ def list_personas(folders: Sequence[Path], drafts: Mapping[Path, str] = {}) -> l
 
     Args:
         folders: where to look, in order.
-        drafts: texts that stand for those of the files of these paths.
+        drafts: texts that are read in place of the files of these paths.
 
     Raises:
         ConfigError: one of the folders is not a folder, or cannot be read.
@@ -262,8 +282,8 @@ def list_personas(folders: Sequence[Path], drafts: Mapping[Path, str] = {}) -> l
     taken: set[str] = set()
     for folder in folders:
         here = [_load(path, folder, drafts.get(path)) for path in _files(folder)]
-        found.extend(each for each in _with_namesakes(here) if not _keys(each) <= taken)
-        taken.update(key for each in here for key in _keys(each))
+        found.extend(each for each in _with_namesakes(here) if not _names_of(each) <= taken)
+        taken.update(*map(_names_of, here))
     return found
 
 
@@ -290,14 +310,17 @@ def find_persona(name_or_path: str, folders: Sequence[Path]) -> Persona:
 
 
 def _find_in(folder: Path, wanted: str) -> Found | None:
-    """Return the file of that name; only where there is none, all are read for the names in them."""
+    """Return the persona of that name; None where there is none.
+
+    Only where no file is called so are all read, for the names in them.
+    """
     paths = list(_files(folder))
     for path in paths:
         if name_key(path.stem) == wanted:
             return _load(path, folder)
     for path in paths:
         found = _load(path, folder)
-        if wanted in _keys(found):
+        if wanted in _names_of(found):
             return found
     return None
 
@@ -318,12 +341,12 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
     known = some(sorted(names.values()), 12) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
     shipped = shipped_folder()
-    places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
+    places = " or ".join("Pixi's own folder" if each == shipped else display_path(each) for each in folders)
     return f"there is no persona `{display_line(name, 40)}` in {places}: {mend}"
 
 
 def _with_namesakes(here: list[Found]) -> Iterator[Found]:
-    """Yield the files of a folder; one whose persona has the name of another before it is told so."""
+    """Yield the files of a folder, with a warning for each whose persona bears the name of one before it."""
     first: dict[str, Path] = {}
     for each in here:
         if isinstance(each, BrokenPersona):
@@ -337,8 +360,8 @@ def _with_namesakes(here: list[Found]) -> Iterator[Found]:
             yield replace(each, remarks=(LintWarning(1, text), *each.remarks))
 
 
-def _keys(found: Found) -> set[str]:
-    """Return the names under which a file is found."""
+def _names_of(found: Found) -> set[str]:
+    """Return the names under which a file is found, without regard to case."""
     names = {found.path.stem} if isinstance(found, BrokenPersona) else {found.path.stem, found.persona.name}
     return {name_key(name) for name in names}
 
@@ -350,10 +373,12 @@ def _files(folder: Path) -> Iterator[Path]:
     except FileNotFoundError:
         return
     except NotADirectoryError as error:
-        raise ConfigError(f"{shown(folder)}: this is a file; name the folder of the personas.") from error
+        raise ConfigError(
+            f"{display_path(folder)}: this is a file; name the folder of the personas."
+        ) from error
     except OSError as error:
         raise ConfigError(
-            f"{shown(folder)}: cannot be read ({error.strerror}); check its permissions."
+            f"{display_path(folder)}: cannot be read ({error.strerror}); check its permissions."
         ) from error
     for path in paths:
         hidden = path.name.startswith(".") or path.stem.lower() == "readme"
@@ -362,12 +387,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _load(path: Path, folder: Path, draft: str | None = None) -> Found:
-    """Read a file of a folder. A link out of the folder is refused: what it shows is not the folder's.
-
-    `draft`: what is read in place of its text.
-    """
+    """Read a file of a folder, or a draft in its place. A link that leads out of the folder is refused."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        text = f"{shown(path)}: this link leads out of its folder; put the file itself there."
+        text = f"{display_path(path)}: this link leads out of its folder; put the file itself there."
         return BrokenPersona(path, (text,))
     try:
         return load_persona(path) if draft is None else parse_persona(draft, path)

@@ -46,7 +46,7 @@ _EXPECTED = "an https address or the name of a picture (png, jpg, gif or webp) b
 
 
 def find_avatar(written: str, line: int, path: Path) -> tuple[str, LintWarning | None]:
-    """Return the address or the absolute path of the picture; "" with a remark where there is no such file.
+    """Return the address or the absolute path of the picture; "" with a warning where there is no such file.
 
     Args:
         written: what the front matter says.
@@ -54,7 +54,7 @@ def find_avatar(written: str, line: int, path: Path) -> tuple[str, LintWarning |
         path: of the persona's file.
 
     Raises:
-        Fault: it is no https address, no picture, or lies outside of the persona's folder.
+        LintError: it is no https address, no picture, or lies outside of the persona's folder.
     """
     shown = display_line(written, 40)
     if not written:
@@ -129,18 +129,21 @@ def read_entries(text: str, first_line: int) -> Iterator[FrontMatterEntry]:
         first_line: the line of the file on which `text` begins.
 
     Raises:
-        Fault: it is not YAML, or more of YAML than texts and lists of texts.
+        LintError: it is not YAML, or more of YAML than texts and lists of texts.
     """
-    walk = _Walk(text, first_line)
+    events = _YamlEvents(text, first_line)
     try:
-        yield from walk.entries()
+        yield from events.entries()
     except yaml.MarkedYAMLError as error:
         problem = f"{error.context or ''} {error.problem or ''}"
-        mend = next((mend for sign, mend in _MENDS if sign in problem), _MEND)
+        mends = [mend for sign, mend in _MENDS if sign in problem]
+        mend = mends[0] if mends else _MEND
         mark = error.problem_mark or error.context_mark
-        raise LintError(walk.line_at(mark.index if mark else 0), f"this is not YAML: {mend}.") from error
+        raise LintError(events.line_at(mark.index if mark else 0), f"this is not YAML: {mend}.") from error
     except ReaderError as error:
-        raise LintError(walk.line_at(error.position), "delete the control character in this line.") from error
+        raise LintError(
+            events.line_at(error.position), "delete the control character in this line."
+        ) from error
     except (ValueError, OverflowError) as error:
         # What chr() and int() raise inside the YAML parser, on an escape or a version that does not exist.
         raise LintError(first_line, "this is not YAML: it holds an escape that means nothing.") from error
@@ -151,8 +154,8 @@ def find_unfit(text: str) -> re.Match[str] | None:
     return _UNFIT.search(text)
 
 
-class _Walk:
-    """A walk over the events of the YAML parser."""
+class _YamlEvents:
+    """Reads entries from the events of the YAML parser."""
 
     def __init__(self, text: str, first_line: int) -> None:
         self._text = text
@@ -165,7 +168,7 @@ class _Walk:
         return self._first_line + self._text.count("\n", 0, min(index, self._end))
 
     def entries(self) -> Iterator[FrontMatterEntry]:
-        """Yield the entries, in order. Raises `LintError`, and whatever the YAML parser raises."""
+        """Yield the entries, in order. Raises `LintError`, and the errors of the YAML parser."""
         event = self._next()
         while isinstance(event, yaml.StreamStartEvent | yaml.DocumentStartEvent):
             event = self._next()
@@ -243,9 +246,9 @@ class FrontMatter(Struct, frozen=True):
 
 
 def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[LintError]]:
-    """Read what stands between the dashes; give what the keys say, and all that is wrong with them.
+    """Read the lines between the dashes; return the front matter, and all that is wrong with it.
 
-    A key that is wrong counts as not written. Of a text that is not YAML, what stands above is read.
+    A key that is wrong counts as not written. Of a text that is not YAML, the lines above the fault are read.
 
     Args:
         text: YAML, line breaks as `\\n`.
@@ -322,7 +325,7 @@ def _texts(entry: FrontMatterEntry) -> tuple[str, ...]:
 
 
 def _words(entry: FrontMatterEntry) -> tuple[str, ...] | None:
-    """A list of names; `cats, pancakes` without quotes is two of them. None where nothing is written."""
+    """Return a list of names; `cats, pancakes` without quotes is two. None where nothing is written."""
     if not entry.is_list and not entry.texts[0].strip():
         return None
     split = not entry.is_list and not entry.quoted
@@ -341,7 +344,11 @@ def _commands(entry: FrontMatterEntry) -> tuple[str, ...] | None:
 
 
 def _meant(entry: FrontMatterEntry, read: Callable[[str], T | None], expected: str) -> T | None:
-    """Return what one text means; None where nothing is written."""
+    """Return the value that `read` makes of one text; None where nothing is written.
+
+    Args:
+        expected: the values that a key takes, for the error text.
+    """
     written = _text(entry)
     meant = read(written)
     if meant is None and written:

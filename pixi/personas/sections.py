@@ -17,6 +17,14 @@ IN_SHORT = "In short"
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 _ALMOST_HEADING = re.compile(r"(?:#{1,6}|\*\*)([^#*]{5,40})[*]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
+_SAID = re.compile(r" {0,3}> ?(.*)")
+_CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
+_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
+_COMMAND_NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
+_DECORATION = " \t\r\n`*_~>-"  # characters round a command that are not said
+_MOST_PLACES = 20  # in one reply that are told: an author who mends these sees the others
+_ALIKE = 80  # likeness, out of 100, from which a heading counts as a mistyped section
+_MISTYPED = 75  # the same for a name in small letters, as a mistyped command
 
 
 class SourceLine(Struct, frozen=True):
@@ -44,12 +52,12 @@ def read_sections(text: str, first_line: int) -> Sections:
         first_line: the line of the file on which `text` begins.
 
     Raises:
-        Fault: one of the two sections stands twice.
+        LintError: one of the two sections stands twice.
     """
     parts: dict[str, list[SourceLine]] = {"": [], EXAMPLES: [], IN_SHORT: []}
-    starts: dict[str, int] = {}
+    starts: dict[str, int] = {}  # the line on which each section begins
     remarks: list[LintWarning] = []
-    current, level = "", 0
+    current, level = "", 0  # the section of the present line ("": the prompt), and of its heading
     lines, open_fence = number_lines(text, first_line)
     if open_fence:
         remarks.append(
@@ -57,7 +65,7 @@ def read_sections(text: str, first_line: int) -> Sections:
         )
     for line in lines:
         heading = None if line.in_code else _HEADING.fullmatch(line.text)
-        name = _special(heading[2]) if heading else ""
+        name = _section_of(heading[2]) if heading else ""
         if name and heading:
             if name in starts:
                 raise LintError(
@@ -68,23 +76,24 @@ def read_sections(text: str, first_line: int) -> Sections:
         if heading and current and (len(heading[1]) <= level or current == IN_SHORT):
             current = ""
         if not line.in_code:
-            remarks.extend(_almost(line))
+            remarks.extend(_nearly_a_section(line))
         parts[current].append(line)
     return Sections(tuple(parts[""]), tuple(parts[IN_SHORT]), tuple(parts[EXAMPLES]), tuple(remarks))
 
 
 def number_lines(text: str, first_line: int) -> tuple[list[SourceLine], int | None]:
-    """Return the lines of a Markdown text, each told whether it is code; and where a fence opens for good."""
+    """Return the lines of a Markdown text, and the line on which a fence opens that never closes, if any."""
     lines: list[SourceLine] = []
-    fence, opened = "", None
+    fence = ""  # the marks of the fence that is open
+    opened_on: int | None = None
     for number, line in enumerate(text.split("\n"), first_line):
         mark = _FENCE.fullmatch(line)
         lines.append(SourceLine(number, line, in_code=bool(fence or mark)))
         if fence and mark and mark[1].startswith(fence) and not mark[2].strip():
-            fence, opened = "", None
+            fence, opened_on = "", None
         elif mark and not fence:
-            fence, opened = mark[1], number
-    return lines, opened
+            fence, opened_on = mark[1], number
+    return lines, opened_on
 
 
 def join(lines: Iterable[SourceLine]) -> str:
@@ -92,7 +101,7 @@ def join(lines: Iterable[SourceLine]) -> str:
     return "\n".join(line.text for line in lines).strip("\n").rstrip()
 
 
-def _special(title: str) -> str:
+def _section_of(title: str) -> str:
     """Return which section a heading opens; "" for one of the prompt's own."""
     plain = title.strip("#*_:： \t").casefold()
     if plain in ("examples", "example"):
@@ -100,8 +109,8 @@ def _special(title: str) -> str:
     return IN_SHORT if plain == "in short" else ""
 
 
-def _almost(line: SourceLine) -> Iterator[LintWarning]:
-    """Yield a heading that is nearly one of the two: its section would silently become part of the prompt."""
+def _nearly_a_section(line: SourceLine) -> Iterator[LintWarning]:
+    """Yield a warning of a mistyped section heading: its section would silently become part of the prompt."""
     written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
         return
@@ -115,20 +124,11 @@ def _almost(line: SourceLine) -> Iterator[LintWarning]:
 
 def _alike(one: str, other: str) -> bool:
     common = (Counter(one) & Counter(other)).total()
-    if 5 * common < 2 * (len(one) + len(other)):  # so few that the ratio is below 80: nothing is imported
+    if 200 * common < _ALIKE * (len(one) + len(other)):  # the ratio cannot reach it: nothing is imported
         return False
     from rapidfuzz import fuzz
 
-    return fuzz.ratio(one, other) >= 80
-
-
-_SAID = re.compile(r" {0,3}> ?(.*)")
-_CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
-_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
-_NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
-_DECORATION = " \t\r\n`*_~>-"  # characters round a command that are not said
-_ENOUGH = 20  # places in one reply that are told: whoever mends these sees the others
-_ALMOST = 75  # likeness, out of 100, from which a name in small letters counts as a mistyped command
+    return fuzz.ratio(one, other) >= _ALIKE
 
 
 class Exchange(Struct, frozen=True):
@@ -145,10 +145,10 @@ class Exchange(Struct, frozen=True):
 
 
 def read_exchanges(lines: Iterable[SourceLine]) -> tuple[list[Exchange], list[LintWarning]]:
-    """Read the section of examples: the exchanges that have a reply, and what else stands there.
+    """Read the section of examples: the exchanges, and warnings of lines that belong to none.
 
-    Captions (`### …`) and rules (`---`) between the exchanges are left out.
-    A reply may stand in a code fence; then nothing in it is Markdown.
+    Captions (`### …`) and rules (`---`) between the exchanges are left out. A reply may stand in a code
+    fence; then nothing in it is Markdown.
     """
     exchanges: list[Exchange] = []
     remarks: list[LintWarning] = []
@@ -167,7 +167,7 @@ def read_exchanges(lines: Iterable[SourceLine]) -> tuple[list[Exchange], list[Li
 
 
 def _pairs(lines: Iterable[SourceLine]) -> Iterator[tuple[list[SourceLine], list[SourceLine]]]:
-    """Yield what is said and what follows it, in turn; first what stands before any quote."""
+    """Yield the lines of each quote with those of the reply below it; first those before any quote."""
     said: list[SourceLine] = []
     reply: list[SourceLine] = []
     quoting = False
@@ -197,10 +197,9 @@ def _without_margins(lines: Sequence[SourceLine]) -> tuple[SourceLine, ...]:
 
 
 def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[LintWarning]:
-    """Yield what in an example's reply would not do what its author means.
+    """Yield warnings of an example's reply that would not do what its author means.
 
     Args:
-        exchange: the exchange.
         commands: the commands that the persona may use; None: all.
     """
     allowed = {_canonical(name) for name in (BUILT_IN if commands is None else commands)}
@@ -222,7 +221,7 @@ def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterato
                 pass
     yield from (LintWarning(number, text) for number, text in mistyped.items())
     if performed:
-        for number in sorted(_places(outside, exchange.reply) - mistyped.keys()):
+        for number in sorted(_lines_of(outside, exchange.reply) - mistyped.keys()):
             yield LintWarning(number, "this stands outside every command and is never said: use [SEND: …].")
     elif not mistyped:
         yield LintWarning(
@@ -233,11 +232,14 @@ def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterato
 def _canonical(name: str) -> str:
     """Return the name of a command that may be written as an alias of a built-in one."""
     lower = name.lower()
-    return next((built_in for built_in, aliases in BUILT_IN.items() if lower in aliases), lower)
+    for built_in, aliases in BUILT_IN.items():
+        if lower in aliases:
+            return built_in
+    return lower
 
 
 def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
-    """Yield the events of a reply, each with the line on which it, or the command it ends, began."""
+    """Yield the events of a reply, each with its line; the end of a command has that of its beginning."""
     number = opened = reply[0].number
     for line in reply:
         number = line.number
@@ -248,25 +250,26 @@ def _events(reply: tuple[SourceLine, ...], stream: CommandStream) -> Iterator[tu
         yield (opened if isinstance(event, CommandEnded) else number), event
 
 
-def _places(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
-    """Return the lines on which the texts stand. The stream may give prose late, so it cannot tell."""
-    words = filter(None, (text.strip(_DECORATION) for text in texts))
-    return {
-        next((line.number for line in reply if word in line.text), reply[0].number)
-        for word in islice(words, _ENOUGH)
-    }
+def _lines_of(texts: Iterable[str], reply: tuple[SourceLine, ...]) -> set[int]:
+    """Return the lines on which texts stand. The stream may give prose late, so its events cannot tell."""
+    numbers: set[int] = set()
+    said = filter(None, (text.strip(_DECORATION) for text in texts))
+    for text in islice(said, _MOST_PLACES):
+        holding = [line.number for line in reply if text in line.text]
+        numbers.add(holding[0] if holding else reply[0].number)
+    return numbers
 
 
 def _mistyped(reply: Iterable[SourceLine], names: set[str]) -> Iterator[tuple[int, str]]:
     """Yield lines that begin with the bracket of a command whose name is not one."""
     for line in reply:
-        written = _NAME.match(line.text)
+        written = _COMMAND_NAME.match(line.text)
         if not written or written[1].lower() in names:
             continue
         from rapidfuzz import fuzz, process
 
         nearest = process.extractOne(
-            written[1].lower(), sorted(names), scorer=fuzz.ratio, score_cutoff=_ALMOST
+            written[1].lower(), sorted(names), scorer=fuzz.ratio, score_cutoff=_MISTYPED
         )
         if nearest:
             yield line.number, f"[{written[1]}: …] is no command: do you mean [{nearest[0].upper()}: …]?"

@@ -10,7 +10,6 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import sources
-from pixi.settings.check import check_key, check_search, is_section, known_keys, sections_of
 from pixi.settings.model_choice import (
     address_for,
     check_prices,
@@ -32,7 +31,7 @@ from pixi.settings.sections import (
     Settings,
 )
 from pixi.settings.sources import MODELS, Faults, Given
-from pixi.settings.values import value_of
+from pixi.settings.values import check_known, is_section, known_keys, nearest, sections_of, value_of
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHORTEST_SECRET = 32  # characters: RFC 7518 wants as many bits as the signature has
@@ -89,7 +88,7 @@ def load(
     values: dict[str, Any] = {}
     for given in winners.values():
         with faults.noted(*sections_of(given.key)):
-            check_key(given)
+            check_known(given)
             if not is_section(given.key) and not given.key.startswith(f"{sources.ADDON}."):
                 read = tables_of if is_list_of_models(given.key) else value_of
                 values[given.key] = read(given, folder)
@@ -111,8 +110,10 @@ def _built(
     folder: Path,
     ambient_key: Secret | None,
 ) -> Settings:
-    """The settings of the values that hold. What cannot hold together is noted, but where a value of it is
-    wrong already: a mistake is told once."""
+    """Build the settings of the values that could be read, and check them together.
+
+    A check is left out where a value of its section is wrong already: a mistake is told once.
+    """
 
     def section(name: str) -> dict[str, Any]:
         prefix = f"{name}."
@@ -121,7 +122,7 @@ def _built(
     def names(kind: str) -> list[str]:
         return list(dict.fromkeys(key.split(".")[1] for key in values if key.startswith(f"{kind}.")))
 
-    def titles(kind: str) -> list[str]:  # those without keys too
+    def titles(kind: str) -> list[str]:  # sections without keys too
         return list(dict.fromkeys(key.split(".")[1] for key in origins if key.startswith(f"{kind}.")))
 
     model = section("model")
@@ -142,7 +143,7 @@ def _built(
         helper_model=_helper(section("helper_model"), main, ambient_key),
         embedding_model=_embedding(section("embedding_model"), main, ambient_key),
         prices=section(sources.PRICES),
-        http=http_of(section("http"), section("http.jwt"), folder),
+        http=_http_of(section("http"), section("http.jwt"), folder),
         addons=values.get("addons", ()),
         addon={name: _given(origins, f"{sources.ADDON}.{name}.") for name in titles(sources.ADDON)},
         origin=path,
@@ -150,8 +151,8 @@ def _built(
         **plain,
     )
     faults.check(["embedding_model"], lambda: _check_embedding(settings, origins))
-    faults.check(["web_search", "mcp", "limits"], lambda: check_search(settings, origins))
-    faults.check(["http"], lambda: check_http(settings.http, origins))
+    faults.check(["web_search", "mcp", "limits"], lambda: _check_search(settings, origins))
+    faults.check(["http"], lambda: _check_http(settings.http, origins))
     priced_ones = with_prices(settings)
     if stop := origins.get("limits.month_dollars"):
         priced = ["limits", "model", MODELS, "helper_model", "embedding_model", sources.PRICES]
@@ -160,13 +161,62 @@ def _built(
 
 
 def _check_embedding(settings: Settings, origins: Mapping[str, Given]) -> None:
-    given = next((given for key, given in origins.items() if key.startswith("embedding_model.")), None)
-    if given is not None and settings.embedding_model is None:
-        raise ConfigError(f"{given.place}: [embedding_model] needs a name; add it, or remove the section.")
+    given = list(_given(origins, "embedding_model.").values())
+    if given and settings.embedding_model is None:
+        raise ConfigError(f"{given[0].place}: [embedding_model] needs a name; add it, or remove the section.")
+
+
+def _check_search(settings: Settings, origins: Mapping[str, Given]) -> None:
+    """See that whoever is to search can be asked, and that it is known what a search costs where that counts.
+
+    Raises:
+        ConfigError: it cannot; the text names the mend.
+    """
+    search = settings.web_search
+    faults: list[str] = []
+    given = origins.get("web_search.engine")
+    place = given.place if given is not None else "[web_search]"
+    if search.engine == "searxng" and not search.url:
+        faults.append(
+            f'{place}: engine = "searxng" needs the address of your server; '
+            'add url = "http://localhost:8080" to [web_search].'
+        )
+    if search.engine == "mcp" and (fault := _tool_fault(settings, place, origins)):
+        faults.append(fault)
+    stop = origins.get("limits.month_dollars")
+    if (
+        settings.limits.month_dollars is not None
+        and search.engine in ("native", "mcp")
+        and search.price is None
+    ):
+        where = stop.place if stop is not None else "[limits]"
+        faults.append(
+            f"{where}: month_dollars needs the price of each search of the web; "
+            "add price = … (dollars for one) to [web_search], with 0 if it costs nothing."
+        )
+    if faults:
+        raise ConfigError(*faults)
+
+
+def _tool_fault(settings: Settings, place: str, origins: Mapping[str, Given]) -> str:
+    """Say what is wrong with the tool that is to search; "" where nothing is."""
+    tool = settings.web_search.tool
+    if not tool:
+        return (
+            f'{place}: engine = "mcp" needs the tool that searches; add tool = "SERVER.TOOL" to [web_search].'
+        )
+    place = origins["web_search.tool"].place
+    server, dot, name = tool.partition(".")
+    if not dot or not server or not name:
+        return f'{place}: web_search.tool is {tool!r}; write the MCP server and its tool, as "SERVER.TOOL".'
+    if server not in settings.mcp:
+        mend = nearest(server, settings.mcp) if settings.mcp else f"; add a section [mcp.{server}]."
+        return f"{place}: web_search.tool names the MCP server {server!r}, which is not there{mend}"
+    return ""
 
 
 def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:
-    """Return what was given under a prefix, by the rest of its key."""
+    """Return the values that were given under a prefix, by the rest of their keys."""
     return {key.removeprefix(prefix): given for key, given in origins.items() if key.startswith(prefix)}
 
 
@@ -187,8 +237,8 @@ def _embedding(
     return EmbeddingSettings(**{**address_for(own, main, ambient_key), **own})
 
 
-def http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> HttpSettings:
-    """The settings of the server; origins as browsers send them, and a file of keys by its whole path."""
+def _http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> HttpSettings:
+    """Build `[http]` with `[http.jwt]`: origins as browsers send them, a file of keys by its whole path."""
     tokens = JwtSettings(**jwt)
     if tokens.keys and "://" not in tokens.keys:
         tokens = replace(tokens, keys=str(folder / Path(tokens.keys).expanduser()))
@@ -197,7 +247,7 @@ def http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> 
     return replace(settings, allowed_origins=tuple(origin_of(one) or one for one in settings.allowed_origins))
 
 
-def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
+def _check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
     """See that the lists hold what they are for, and that nothing of `[http.jwt]` is missing.
 
     Raises:
@@ -234,11 +284,11 @@ def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
 
 
 def _check_jwt(jwt: JwtSettings, origins: Mapping[str, Given]) -> None:
-    place = next((given.place for key, given in origins.items() if key.startswith("http.jwt.")), "")
+    given = list(_given(origins, "http.jwt.").values())
     missing = [key for key in _JWT if not getattr(jwt, key)]
-    if place and missing:
+    if given and missing:
         raise ConfigError(
-            f"{place}: [http.jwt] needs {' and '.join(missing)}; add that, or remove the section."
+            f"{given[0].place}: [http.jwt] needs {' and '.join(missing)}; add that, or remove the section."
         )
     if "://" in jwt.keys and not jwt.keys.startswith("https://"):
         raise ConfigError(

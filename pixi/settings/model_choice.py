@@ -1,4 +1,4 @@
-"""Models that the settings mean: what runs here, what it costs, whose key opens it, who stands in."""
+"""Models of the settings: where each runs, its prices, the key of its server, and its fallbacks."""
 
 import dataclasses
 import json
@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.core.providers import key_name_of
-from pixi.settings.check import check_in, usual_key
 from pixi.settings.secret import Secret
 from pixi.settings.sections import EmbeddingSettings, ModelSettings, Settings
 from pixi.settings.sources import Faults, Given, Variable
-from pixi.settings.values import value_of
+from pixi.settings.values import check_in_section, usual_key, value_of
 
 
 def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
@@ -24,7 +23,7 @@ def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
 
 
 def with_prices(settings: Settings) -> Settings:
-    """Return the settings, with a price for each model that has one."""
+    """Return the settings with the prices of `[prices]` at each model that has none of its own."""
     table, embedding = settings.prices, settings.embedding_model
     if embedding is not None:
         embedding = replace(embedding, prices=embedding.prices or table.get(embedding.name))
@@ -41,18 +40,18 @@ def check_prices(settings: Settings, stop: str) -> None:
     """See that the price of each model is known, where the month's dollars are limited.
 
     Args:
-        settings: with their prices.
-        stop: where the month's dollars are set.
+        settings: as `with_prices` returns them.
+        stop: the place where the month's dollars are set, for the error text.
 
     Raises:
-        ConfigError: prices are not known.
+        ConfigError: a price is not known.
     """
     if settings.limits.month_dollars is None:
         return
     unknown: dict[str, str] = {}  # a model that several sections name is one mistake
-    for title, model in _all(settings):
+    for title, model in _all_models(settings):
         if model.prices is None and not runs_here(model):
-            unknown.setdefault(model.name, _unknown(stop, title, model.name))
+            unknown.setdefault(model.name, _unknown_price(stop, title, model.name))
     if unknown:
         raise ConfigError(*unknown.values())
 
@@ -62,17 +61,17 @@ def _priced(model: ModelSettings, table: Mapping[str, Prices]) -> ModelSettings:
     return replace(model, prices=own, fallback=tuple(_priced(each, table) for each in model.fallback))
 
 
-def _all(settings: Settings) -> Iterator[tuple[str, ModelSettings | EmbeddingSettings]]:
+def _all_models(settings: Settings) -> Iterator[tuple[str, ModelSettings | EmbeddingSettings]]:
     """Yield every model, with the title of its section."""
-    sections = {"model": settings.model} | {f"models.{name}": each for name, each in settings.models.items()}
-    for title, model in (sections | {"helper_model": settings.helper_model}).items():
+    further = {f"models.{name}": model for name, model in settings.models.items()}
+    for title, model in {"model": settings.model, **further, "helper_model": settings.helper_model}.items():
         yield f"[{title}]", model
         yield from ((f"[[{title}.fallback]]", each) for each in model.fallback)
     if settings.embedding_model is not None:
         yield "[embedding_model]", settings.embedding_model
 
 
-def _unknown(place: str, title: str, name: str) -> str:
+def _unknown_price(place: str, title: str, name: str) -> str:
     if not name:
         return (
             f"{place}: month_dollars needs the price of each model, and {title} names none; "
@@ -90,17 +89,17 @@ _APIS: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_
 
 
 def is_openais(base_url: str) -> bool:
-    """Return whether an address is OpenAI's; with the API of another maker, it stands for that maker's."""
+    """Return whether an address is OpenAI's, the default. With another maker's API it stands for theirs."""
     return urlsplit(base_url).hostname == _OPENAIS_HOST
 
 
 def server_of(base_url: str, api: str) -> str:
-    """Return what tells whose server a model is at: one server's key is never sent to another."""
+    """Return a text that tells servers apart: the key of one is never sent to another."""
     return api if api in _APIS and is_openais(base_url) else base_url
 
 
 def key_name(model: ModelSettings) -> str:
-    """Return the variable that is for the key of a model's server."""
+    """Return the environment variable that holds the key of a model's server."""
     return _APIS.get(model.api) or key_name_of(urlsplit(model.base_url).hostname or "")
 
 
@@ -118,6 +117,7 @@ def with_own_keys(
     def keyed(model: ModelSettings) -> ModelSettings:
         stand_ins = tuple(map(keyed, model.fallback))
         name = key_name(model)
+        # A key that the settings give to this model stays.
         if name == _OPENAI or model.api_key not in (None, ambient_key):
             return replace(model, fallback=stand_ins)
         key = None if is_openais(model.base_url) else model.api_key
@@ -140,22 +140,20 @@ def with_own_keys(
     )
 
 
-_KEY = "fallback"
-_SECTIONS = ("model", "helper_model")  # and each `[models.NAME]`, as `model`
+_FALLBACK = "fallback"
 _PATIENCE = ("first_seconds", "gap_seconds")  # people's patience: no matter for which model
 
 
 def is_list_of_models(key: str) -> bool:
-    """Return whether it names a list of models, such as `model.fallback`."""
-    section, _, name = usual_key(key).partition(".")
-    return section in _SECTIONS and name == _KEY
+    """Return whether a key names a list of models, such as `model.fallback` or `models.fast.fallback`."""
+    return usual_key(key) in (f"model.{_FALLBACK}", f"helper_model.{_FALLBACK}")
 
 
 def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
-    """Return the tables of a list, typed and checked, each with the keys that it sets. See `value_of`.
+    """Return the tables of a list of models, each with the keys that it sets, typed and checked.
 
     Raises:
-        ConfigError: it is no list, tables name no model, or keys or values of them are wrong: all is told.
+        ConfigError: there is no list, a table names no model, or keys or values are wrong; all is told.
     """
     header = f"[[{given.key}]]"
     listed = _unpacked(given)
@@ -178,10 +176,10 @@ def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
 def with_fallback(
     model: ModelSettings, tables: Iterable[Mapping[str, Any]] | None, ambient_key: Secret | None
 ) -> ModelSettings:
-    """Return the model with its list. None for `tables`: the list stays as it is.
+    """Return the model with its fallbacks. `tables`: None: the fallbacks stay as they are.
 
-    A table has address, key and patience of the model, unless it sets them; the key only where the address is
-    the same, so that it is never sent to another server.
+    A table takes address, key and patience from the model, unless it sets them; the key only where the
+    address is the same, so that it is never sent to another server.
     """
     if tables is None:
         return model
@@ -193,9 +191,15 @@ def with_fallback(
 def address_for(
     own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None, api: str = "auto"
 ) -> dict[str, Any]:
-    """Server and key of a section that says little of them, and speaks `api`.
+    """Return the address and the key of a section: its own, or those of the main model.
 
     One server's key is never sent to another.
+
+    Args:
+        own: the keys that the section sets.
+        main: the model of `[model]`.
+        ambient_key: what `OPENAI_API_KEY` says.
+        api: the API of the section.
     """
     base_url = own.get("base_url", main.base_url)
     if server_of(base_url, api) == server_of(main.base_url, main.api):
@@ -204,7 +208,7 @@ def address_for(
 
 
 def server_for(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> dict[str, Any]:
-    """Server, key and what that server speaks, of a model that says little of them."""
+    """Return address, key and API of a model's section; see `address_for`."""
     stays = own.get("base_url", main.base_url) == main.base_url
     api = own.get("api", main.api if stays else ModelSettings().api)
     return {**address_for(own, main, ambient_key, api), "api": api}
@@ -216,7 +220,7 @@ def _stand_in(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret |
 
 
 def _unpacked(given: Given) -> object:
-    """Return the list; of a variable or flag, what its text says in JSON."""
+    """Return the list; of a variable or flag, the value of its JSON text."""
     if not isinstance(given.value, str):
         return given.value
     try:
@@ -234,8 +238,8 @@ def _table(
     for name, value in table.items():
         where = given.inner.get(f"{number}.{name}", place)
         with faults.noted():
-            check_in(section, header, name, where)
-            if name == _KEY:
+            check_in_section(name, section, header, where)
+            if name == _FALLBACK:
                 raise ConfigError(f"{where}: a fallback has none of its own; write each model as a {header}.")
             own[name] = value_of(Given(f"{given.key}.{name}", value, given.source, where), folder)
     if "name" not in table and "base_url" not in table:

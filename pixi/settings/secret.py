@@ -64,8 +64,8 @@ _NO_SECRET_VARIABLE = re.compile(
 _NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
 
 
-class Discreet:
-    """A part of the settings whose `repr` shows no secret, and no password of an address."""
+class HidesSecrets:
+    """Base of sections whose `repr` shows no secret, and no password of an address."""
 
     __slots__ = ()
 
@@ -73,9 +73,9 @@ class Discreet:
         if not dataclasses.is_dataclass(self):
             return super().__repr__()
         told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
-        mask = SecretRedactor()
-        mask.learn(filter(None, _walk(self)))
-        return mask.hide(f"{type(self).__name__}({told})")
+        redactor = SecretRedactor()
+        redactor.learn(filter(None, _secrets_within(self)))
+        return redactor.hide(f"{type(self).__name__}({told})")
 
 
 def ambient_secrets() -> frozenset[str]:
@@ -83,20 +83,22 @@ def ambient_secrets() -> frozenset[str]:
 
     Left out are names that only sound so (`PASSWORD_STORE_DIR`, `MAX_TOKENS`), and numbers of tokens.
     """
-    return secrets_in({name: value for name, value in os.environ.items() if not _only_sounds(name, value)})
+    kept = {name: value for name, value in os.environ.items() if not _only_sounds_secret(name, value)}
+    return secrets_in(kept)
 
 
-def _only_sounds(name: str, value: str) -> bool:
+def _only_sounds_secret(name: str, value: str) -> bool:
     counts = "token" in name.lower() and value.isdecimal()  # a password may be all digits, a token is not
     return counts or _NO_SECRET_VARIABLE.fullmatch(name) is not None
 
 
 def secrets_in(settings: object) -> frozenset[str]:
     """Return the texts of all secrets in settings, or in a part of them."""
-    return frozenset(text for text in _walk(settings) if len(text) >= _SHORTEST)
+    return frozenset(text for text in _secrets_within(settings) if len(text) >= _SHORTEST)
 
 
-def _walk(value: object) -> Iterator[str]:
+def _secrets_within(value: object) -> Iterator[str]:
+    """Yield the texts of secrets in a value and in all that it holds, placeholders too."""
     if isinstance(value, Secret):
         yield value.reveal()
         if scheme := _SCHEME.match(value.reveal()):
@@ -104,19 +106,19 @@ def _walk(value: object) -> Iterator[str]:
     elif isinstance(value, str):
         yield from _passwords(value)
     elif isinstance(value, Given):  # of an addon: nothing but its name tells that it is a secret
-        yield from _walk({value.key.rpartition(".")[2]: value.value})
+        yield from _secrets_within({value.key.rpartition(".")[2]: value.value})
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and names_secret(str(key)):
                 yield inner
-            yield from _walk(inner)
+            yield from _secrets_within(inner)
     elif isinstance(value, tuple | list):
         for inner in value:
-            yield from _walk(inner)
+            yield from _secrets_within(inner)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             if field.name not in _NO_SECRETS:
-                yield from _walk(getattr(value, field.name))
+                yield from _secrets_within(getattr(value, field.name))
 
 
 def _passwords(text: str) -> Iterator[str]:

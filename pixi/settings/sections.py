@@ -12,12 +12,12 @@ from pixi.core.persona import PaceSetting
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Allowance, Budgets, Limits
 from pixi.settings.rules import HttpRules, Rules
-from pixi.settings.secret import Discreet, Secret
+from pixi.settings.secret import HidesSecrets, Secret
 from pixi.settings.sources import Given
 
 Sampler = Literal["llama.cpp", "chat", "openai", "responses", "anthropic", "gemini"]
 """Samplers: llama.cpp in a process of ours, or a server by its API. `openai` is OpenAI's own `chat`."""
-TITLES: Mapping[Sampler, str] = {
+SAMPLER_TITLES: Mapping[Sampler, str] = {
     "llama.cpp": "llama.cpp",
     "chat": "chat completions",
     "openai": "OpenAI's chat completions",
@@ -27,7 +27,7 @@ TITLES: Mapping[Sampler, str] = {
 }
 _OPENAI = ("top_p", "frequency_penalty", "presence_penalty", "seed", "stop")
 _LOCAL = (*_OPENAI, "top_k", "min_p", "repeat_penalty")
-_NAMES: Mapping[Sampler, Mapping[str, tuple[str, ...]]] = {
+_NAMES_IN_BODY: Mapping[Sampler, Mapping[str, tuple[str, ...]]] = {
     "llama.cpp": {name: (name,) for name in _LOCAL},
     # llama.cpp and LM Studio know the one name for the penalty, vLLM and OpenRouter the other; each ignores
     # what it does not know.
@@ -50,7 +50,7 @@ _NAMES: Mapping[Sampler, Mapping[str, tuple[str, ...]]] = {
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Tokens = Annotated[int, Meta(ge=0, le=1_000_000_000_000)]
 _Seconds = Annotated[float, Meta(ge=0.01, le=3_600)]
-_GEMINIS = "generationConfig"  # the field of a body in which Gemini wants them
+_GEMINIS_FIELD = "generationConfig"  # the field of a body in which Gemini wants the sampling
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]
 ApiForm = Literal["auto", "chat", "responses", "anthropic", "gemini"]
 DEFAULT_MODEL = "default"
@@ -82,19 +82,21 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def not_known_to(self, sampler: Sampler) -> list[str]:
-        """Return the values that are set and that a sampler does not know."""
-        return [name for name in self._set() if name not in _NAMES[sampler]]
+        """Return the names of values that are set and that a sampler does not know."""
+        return [name for name in self._set() if name not in _NAMES_IN_BODY[sampler]]
 
     def fields_for(
         self, sampler: Sampler, extra_body: Mapping[str, object] | None = None
     ) -> dict[str, object]:
-        """Return the fields of a request's body that say it, with those of `extra_body` on top."""
-        named = _NAMES[sampler]
+        """Return the sampling as fields of a request's body, with those of `extra_body` on top."""
+        named = _NAMES_IN_BODY[sampler]
         own = {each: value for name, value in self._set().items() for each in named.get(name, ())}
         extra = dict(extra_body or {})
         if own and sampler == "gemini":
-            theirs = extra.get(_GEMINIS)
-            return {**extra, _GEMINIS: {**own, **(theirs if isinstance(theirs, Mapping) else {})}}
+            theirs = extra.get(_GEMINIS_FIELD)
+            if isinstance(theirs, Mapping):
+                own |= theirs
+            return {**extra, _GEMINIS_FIELD: own}
         return {**own, **extra}
 
     def _set(self) -> dict[str, object]:
@@ -107,7 +109,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelSettings(Discreet, Sampling):
+class ModelSettings(HidesSecrets, Sampling):
     """The model that writes: where it is, and how it is asked.
 
     Attributes:
@@ -155,7 +157,7 @@ class ModelSettings(Discreet, Sampling):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EmbeddingSettings(Discreet):
+class EmbeddingSettings(HidesSecrets):
     """A model that turns text into vectors, by which documents are found by their meaning.
 
     Attributes:
@@ -234,7 +236,7 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class StoreSettings(Discreet):
+class StoreSettings(HidesSecrets):
     """Place where talks are kept.
 
     Attributes:
@@ -300,7 +302,7 @@ class DiscordSettings(Rules):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class McpSettings(Discreet):
+class McpSettings(HidesSecrets):
     """An MCP server whose tools personas may use; it has a `command` or a `url`.
 
     Attributes:
@@ -333,7 +335,7 @@ class McpSettings(Discreet):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WebSearchSettings(Discreet):
+class WebSearchSettings(HidesSecrets):
     """The search of the web.
 
     Attributes:
@@ -379,7 +381,7 @@ class WebPagesSettings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WikiSettings(Discreet):
+class WikiSettings(HidesSecrets):
     """A wiki that runs MediaWiki, which personas may search and read.
 
     Attributes:
@@ -394,7 +396,7 @@ class WikiSettings(Discreet):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GifSettings(Discreet):
+class GifSettings(HidesSecrets):
     """Moving pictures, which personas send with `[GIF: …]`.
 
     Attributes:
@@ -456,7 +458,7 @@ class StudioSettings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MonitoringSettings(Discreet):
+class MonitoringSettings(HidesSecrets):
     """Monitoring from outside: a port for metrics and health checks, and traces.
 
     Attributes:

@@ -63,7 +63,7 @@ class Given:
 
 
 def section_and_key(key: str) -> tuple[str, str, str]:
-    """Part a key as `str.partition` does, but after the name of one of `INNER`: `http.jwt`, `.`, `user`."""
+    """Part a key as `str.partition` does, but behind the name of one of `INNER`: `http.jwt`, `.`, `user`."""
     for inner in INNER:
         if key.startswith(f"{inner}."):
             return inner, ".", key[len(inner) + 1 :]
@@ -96,16 +96,16 @@ class Faults:
             self._sections.update(sections or (_ANY,))
 
     def check(self, sections: Sequence[str], work: Callable[[], object]) -> None:
-        """Carry out a check, and note its mistakes in the first of these sections.
+        """Run a check that reads these sections, and note its mistakes in the first of them.
 
-        It is left out where a mistake was noted already that may be in one of them.
+        It is left out where one of them has a mistake already.
         """
         if self._sections.isdisjoint((_ANY, *sections)):
             with self.noted(sections[0]):
                 work()
 
     def tell(self) -> None:
-        """Raise `ConfigError` with all that was taken down; nothing happens where that is nothing."""
+        """Raise `ConfigError` with all mistakes, if there are any."""
         if self._told:
             raise ConfigError(*self._told)
 
@@ -263,8 +263,9 @@ def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
 def from_variables(
     variables: Iterable[Variable], known: Mapping[str, Iterable[str]], faults: Faults
 ) -> Iterator[Given]:
-    """The settings under `PIXI_SECTION__KEY`, `PIXI_MODELS__NAME__KEY` (and as that for all of `NAMED` and
-    `INNER`), and `PIXI_ADDONS`.
+    """Yield the settings under `PIXI_SECTION__KEY` and `PIXI_ADDONS`.
+
+    Sections of `NAMED` and `INNER` have one part more: `PIXI_MODELS__NAME__KEY`.
 
     Args:
         variables: those that are set.
@@ -290,7 +291,7 @@ def from_variables(
 
 
 def from_overrides(overrides: Mapping[str, object]) -> Iterator[Given]:
-    """Flags: `{"model.name": "gpt-5-mini"}`; a value of None was not given."""
+    """Yield the settings of flags: `{"model.name": "gpt-5-mini"}`; a value of None was not given."""
     for key, value in overrides.items():
         if value is not None:
             yield Given(key, value, source="a flag", place="on the command line", text=isinstance(value, str))

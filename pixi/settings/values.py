@@ -1,8 +1,14 @@
-"""Makes typed values of what was written: each setting has a type, and numbers the bounds of their fields."""
+"""Checks settings and makes typed values of them: known keys, the type of each, the bounds of numbers.
 
+An unknown key is an error that names the nearest. The types and the bounds are those of the fields in
+`pixi.settings.sections`.
+"""
+
+import dataclasses
 import json
+import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -11,10 +17,153 @@ import msgspec
 
 from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
-from pixi.settings.check import nearest, usual_key
 from pixi.settings.secret import Secret
-from pixi.settings.sections import SECTIONS, ModelSettings
-from pixi.settings.sources import ADDON, PRICES, Faults, Given, section_and_key
+from pixi.settings.sections import DEFAULT_MODEL, SECTIONS, ModelSettings
+from pixi.settings.sources import ADDON, INNER, MODELS, NAMED, PRICES, Faults, Given, section_and_key
+
+_ALL_SECTIONS = tuple(dict.fromkeys((*SECTIONS, MODELS, PRICES, ADDON)))
+_TOP_LEVEL = ("addons", *_ALL_SECTIONS)
+_WHAT_EACH_IS = {
+    MODELS: "each further model",
+    "mcp": "each MCP server",
+    "wiki": "each wiki",
+    ADDON: "each addon",
+}
+
+_FROM_THE_FILE = ("command", "args", "folder")
+"""Keys of `[mcp.NAME]` not to be set by a variable: its author must not choose what is run."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+
+
+def known_keys() -> dict[str, list[str]]:
+    """Return the keys of each section, without the sections within it."""
+    return {
+        name: [field.name for field in dataclasses.fields(kind) if f"{name}.{field.name}" not in INNER]
+        for name, kind in SECTIONS.items()
+    }
+
+
+def usual_key(key: str) -> str:
+    """Return the key whose type a key has: `model.name` for `models.fast.name` and `model.fallback.name`."""
+    section, _, name = key.partition(".")
+    usual = f"{_kind(section)}.{name.partition('.')[2]}" if section in NAMED else key
+    return usual.replace(".fallback.", ".", 1)
+
+
+def is_section(key: str) -> bool:
+    """Return True if a key names a section rather than a value."""
+    return key in _ALL_SECTIONS or (key.partition(".")[0] in NAMED and key.count(".") == 1)
+
+
+def sections_of(key: str) -> tuple[str, ...]:
+    """Return the section that a key is in; where there is no such section, those that may be meant."""
+    section, dot, _ = key.partition(".")
+    if section in _TOP_LEVEL:
+        return (section,)
+    homes = () if dot else tuple(name for name, keys in known_keys().items() if key in keys)
+    return homes or (_closest(section, _TOP_LEVEL) or section,)
+
+
+def _kind(named: str) -> str:
+    """Return the section whose keys one of `NAMED` has."""
+    return "model" if named == MODELS else named
+
+
+def check_known(given: Given) -> None:
+    """See that there is such a setting.
+
+    Raises:
+        ConfigError: there is none; the text names the nearest.
+    """
+    section, dot, key = section_and_key(given.key)
+    if not dot or given.key in INNER:
+        _check_top_level(given)
+    elif section in NAMED:
+        _check_named(given, section, *key.partition("."))
+    elif section == PRICES:
+        pass  # any name is a model's
+    elif section not in SECTIONS:
+        raise ConfigError(f"{given.place}: there is no section [{section}]{nearest(section, _ALL_SECTIONS)}")
+    else:
+        check_in_section(key, section, f"[{section}]", given.place)
+
+
+def check_in_section(key: str, section: str, title: str, place: str) -> None:
+    """See that a section has a key. `title`: its header at that place.
+
+    Raises:
+        ConfigError: it has none; the text names the nearest, or the section where it belongs.
+    """
+    keys = known_keys()
+    if key not in keys[section]:
+        homes = [_title(name) for name in keys if key in keys[name]]
+        mend = f"; it belongs in {homes[0]}." if homes else nearest(key, keys[section])
+        raise ConfigError(f"{place}: {title} has no key {key!r}{mend}")
+
+
+def _title(section: str) -> str:
+    return f"[{section}.NAME]" if section in NAMED else f"[{section}]"
+
+
+def _check_named(given: Given, section: str, name: str, dot: str, key: str) -> None:
+    if not dot:
+        if given.value == {}:  # a section without keys: the same as [model], or all defaults
+            _check_name(given, section, name)
+            return
+        raise ConfigError(
+            f"{given.place}: {_WHAT_EACH_IS[section]} is a section: write [{section}.NAME] and its keys."
+        )
+    _check_name(given, section, name)
+    if section == ADDON:
+        return
+    check_in_section(key, _kind(section), f"[{section}.{name}]", given.place)
+    if section == "mcp" and key in _FROM_THE_FILE and given.text:
+        raise ConfigError(
+            f"{given.place}: what a server runs is taken from the settings file alone; write {key} there, "
+            f"under [mcp.{name}]."
+        )
+
+
+def _check_name(given: Given, section: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{given.place}: [{section}.{name[:40]}] cannot be chosen by that name; "
+            "it must be small letters, digits, - and _."
+        )
+    if section == MODELS and name == DEFAULT_MODEL:
+        raise ConfigError(
+            f"{given.place}: the model called {name!r} is [model] itself; name this one otherwise."
+        )
+
+
+def _check_top_level(given: Given) -> None:
+    if given.key == "addons":
+        return
+    if given.key in _ALL_SECTIONS:
+        if given.value != {}:
+            title = _title(given.key)
+            raise ConfigError(f"{given.place}: {given.key} is a section; write {title} and its keys below.")
+        return
+    homes = [_title(name) for name, keys in known_keys().items() if given.key in keys]
+    mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, _TOP_LEVEL)
+    raise ConfigError(f"{given.place}: there is no setting {given.key!r}{mend}")
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error text about an unknown word: what was probably meant, or all known words."""
+    names = [*known]
+    if best := _closest(word, names):
+        return f"; did you mean {best!r}?"
+    return f". Known are: {', '.join(names)}." if names else "."
+
+
+def _closest(word: str, known: Iterable[str]) -> str | None:
+    from rapidfuzz import fuzz, process  # late: only a mistake needs it
+
+    best = process.extractOne(word.lower(), list(known), scorer=fuzz.ratio, score_cutoff=60)
+    return best[0] if best else None
+
 
 _URLS = {
     "model.base_url": "https://api.openai.com/v1",
@@ -80,7 +229,7 @@ def value_as(kind: Any, given: Given, folder: Path) -> Any:
     # Discord's ids are numbers that people like to write in quotes.
     lax = given.text or kind == tuple[int, ...]
     try:
-        return msgspec.convert(value, kind, strict=not lax, dec_hook=_hook(folder))
+        return msgspec.convert(value, kind, strict=not lax, dec_hook=_decoder(folder))
     except msgspec.ValidationError:
         raise _wrong(given, kind) from None
 
@@ -94,12 +243,12 @@ def _kind_of(key: str) -> Any:
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) in (Union, types.UnionType):
-        return next(part for part in get_args(kind) if part is not types.NoneType)
+        (kind,) = (part for part in get_args(kind) if part is not types.NoneType)
     return kind
 
 
 def _unpacked(text: str, kind: Any) -> object:
-    """Text of a variable or flag for a list or a table: JSON, or for a list words with commas between."""
+    """Return the list or table that a variable or flag says: in JSON, or a list as words between commas."""
     plain = _without_none(kind)
     shape = get_origin(plain)
     if (shape in (tuple, Mapping) or plain is Prices) and text.startswith(("[", "{")):
@@ -107,11 +256,13 @@ def _unpacked(text: str, kind: Any) -> object:
             return json.loads(text)
         except ValueError:
             return text
-    return [word.strip() for word in text.split(",") if word.strip()] if shape is tuple else text
+    if shape is tuple:
+        return [word.strip() for word in text.split(",") if word.strip()]
+    return text
 
 
-def _hook(folder: Path) -> Callable[[type, object], object]:
-    """Return how msgspec makes our own types of text."""
+def _decoder(folder: Path) -> Callable[[type, object], object]:
+    """Return the function by which msgspec makes a `Secret` or a path of text."""
 
     def convert(kind: type, value: object) -> object:
         if not isinstance(value, str):

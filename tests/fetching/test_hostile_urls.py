@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.fetching import guard
-from pixi.fetching.guard import is_near
+from pixi.fetching.guard import is_own_network
 from pixi.fetching.web import Refused, Web, WebError
 from tests.servers.staged_web import PUBLIC, Canary, Handler, Stage, StagedWeb, canary, served
 
@@ -236,10 +236,10 @@ async def test_this_machine_and_its_network_of_ipv6_are_not_public_whatever_thei
 
 def test_what_is_near() -> None:
     assert guard.own_address("127.0.0.1") == "127.0.0.1"
-    assert not is_near("93.184.215.14", "93.184.215.15")
-    assert not is_near("2606:2800:21f:cb07::1", "2606:2800:21f:cc07::1")
-    assert not is_near("2606:2800:21f:cb07::1", "93.184.215.14")
-    assert not is_near("93.184.215.14", "")
+    assert not is_own_network("93.184.215.14", "93.184.215.15")
+    assert not is_own_network("2606:2800:21f:cb07::1", "2606:2800:21f:cc07::1")
+    assert not is_own_network("2606:2800:21f:cb07::1", "93.184.215.14")
+    assert not is_own_network("93.184.215.14", "")
 
 
 async def test_the_last_look_stops_what_the_first_let_through(

@@ -33,7 +33,7 @@ async def test_a_trial_is_made_once_on_each_machine(cache: Path, monkeypatch: py
     assert await trial(told.append) == first
     assert told == []
     (cache / "speed.json").write_text('{"machine": "another", "bytes": 1, "tokens_per_second": 1.0}')
-    assert machine._kept() is None
+    assert machine._kept_trial() is None
 
 
 async def test_nothing_is_fetched_for_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:

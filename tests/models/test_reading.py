@@ -10,7 +10,7 @@ from pixi.core.errors import ModelError
 from pixi.core.llm import Delta, PromptProgress, Request, Text, UserLine
 from pixi.models.breaker import BreakerPolicy, Breakers
 from pixi.models.connections import is_near
-from pixi.models.deadlines import Deadlines, FirstWait, Overdue, ReadingSpeed, Watchdog
+from pixi.models.deadlines import DeadlineExceeded, Deadlines, FirstWait, ReadingSpeed, Watchdog
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries
 from pixi.models.server_model import ServerModel
@@ -55,7 +55,7 @@ def read(*steps: Step) -> Reply:
 async def chat(
     server: ScriptedOpenAI, deadlines: Deadlines | None = None
 ) -> AsyncGenerator[ServerModel, None]:
-    breakers = Breakers(patience=BreakerPolicy(failures=1, pause=600.0))
+    breakers = Breakers(policy=BreakerPolicy(failures=1, pause=600.0))
     model = ServerModel(
         "m", base_url=server.base_url, retries=Retries(base=0.001), deadlines=deadlines, breakers=breakers
     )
@@ -216,17 +216,17 @@ async def test_a_server_that_hangs_is_not_waited_for_longer_and_longer(clock: He
 
 
 async def test_no_reading_is_waited_for_longer_than_an_hour(clock: HeldClock) -> None:
-    barked: list[Overdue] = []
+    exceeded: list[DeadlineExceeded] = []
     began = clock.time()
     wait = waits(ReadingSpeed(), 1_000)
-    Watchdog(Deadlines(), wait, barked.append)
+    Watchdog(Deadlines(), wait, exceeded.append)
     done = 0
-    while not barked:
+    while not exceeded:
         await asyncio.sleep(100)
         done += 1
         wait.read_on(done, 1_000_000)
     assert clock.time() - began == 3_600
-    assert (barked[0].which, barked[0].seconds) == ("first", 3_600)
+    assert (exceeded[0].which, exceeded[0].seconds) == ("first", 3_600)
     assert not wait.goes_on()
 
 

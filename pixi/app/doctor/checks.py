@@ -69,8 +69,9 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     """
     from pixi.app.checking import find_missing
     from pixi.core.persona import on_bundled
+    from pixi.core.untrusted import display_path
     from pixi.models.weights import SMOLLM2
-    from pixi.personas.files import shipped_folder, shown
+    from pixi.personas.files import shipped_folder
 
     loaded, broken, default, faults = _find_personas(settings)
     remarks = sum(len(each.remarks) for each in loaded)
@@ -79,7 +80,7 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         if each.persona != default and each.path.parent == shipped_folder():
             remarks += len(missing)
             continue
-        faults.extend(f"{shown(each.path)}:{remark.line}: {remark.text}" for remark in missing)
+        faults.extend(f"{display_path(each.path)}:{remark.line}: {remark.text}" for remark in missing)
         default = None if missing and each.persona == default else default
     for fault in faults:
         yield Finding(False, "personas", fault)

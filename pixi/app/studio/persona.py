@@ -31,10 +31,10 @@ from pixi.core.llm import estimate_text, estimate_tools
 from pixi.core.persona import Persona
 from pixi.core.prompt import fill, prefix
 from pixi.core.routes import AddonRoute, Caller, RouteError
-from pixi.core.untrusted import prompt_name
+from pixi.core.untrusted import display_path, prompt_name
 from pixi.engine.capabilities import Capabilities, capabilities_of, missing_names
 from pixi.engine.context import prompt_template
-from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona, shown
+from pixi.personas.files import LARGEST, BrokenPersona, Found, LoadedPersona
 
 _LONGEST = 100_000  # characters of a section that are shown
 
@@ -90,12 +90,14 @@ def looked_at(service: BotService, path: Path, text: str) -> Found:
     """Look at a text as if the file held it, with the faults that `personas --check` would tell of."""
     if len(text.encode("utf-8", "replace")) > LARGEST:
         return BrokenPersona(
-            path, (f"{shown(path)}: this is too large for a persona; keep it under 256 KB.",)
+            path, (f"{display_path(path)}: this is too large for a persona; keep it under 256 KB.",)
         )
     for each in personas_in(service.settings, {path: text}):
         if each.path == path:
             return with_names(service, each)
-    return BrokenPersona(path, (f"{shown(path)}: another persona of an earlier folder has its names.",))
+    return BrokenPersona(
+        path, (f"{display_path(path)}: another persona of an earlier folder has its names.",)
+    )
 
 
 def with_names(service: BotService, found: Found) -> Found:
@@ -111,7 +113,7 @@ def problems_of(found: Found) -> list[PersonaFault]:
     """List what is wrong with a file, by line."""
     if isinstance(found, LoadedPersona):
         return [PersonaFault(remark.line, remark.text, stops=False) for remark in found.remarks]
-    start = re.escape(shown(found.path))
+    start = re.escape(display_path(found.path))
     problems = []
     for fault in found.faults:
         placed = re.match(rf"{start}:(?:(\d+):)? ?(.*)", fault, re.DOTALL)
@@ -334,7 +336,7 @@ class _PersonaScreen:
         def entries() -> list[PersonaEntry]:
             return [self._entry(with_names(service, each)) for each in personas_in(service.settings)]
 
-        return PersonaList(await asyncio.to_thread(entries), shown(service.settings.persona.folder))
+        return PersonaList(await asyncio.to_thread(entries), display_path(service.settings.persona.folder))
 
     async def read(self, caller: Caller, asked: None) -> PersonaFile:
         """Answer with a file."""
@@ -422,7 +424,7 @@ class _PersonaScreen:
         live = self._live(found)
         return PersonaFile(
             id=name,
-            file=shown(found.path),
+            file=display_path(found.path),
             text=text,
             digest=digest,
             read_only=why_read_only(service.settings, found.path),
@@ -435,5 +437,5 @@ class _PersonaScreen:
         """Say why the service does not answer as a file says."""
         if not isinstance(found, LoadedPersona):
             return "\n".join(found.faults)
-        its = [fault for fault in self._service.persona_set.faults if shown(found.path) in fault]
+        its = [fault for fault in self._service.persona_set.faults if display_path(found.path) in fault]
         return "\n".join(its) or why or "The program has not read it yet."

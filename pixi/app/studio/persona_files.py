@@ -17,8 +17,8 @@ from msgspec import Struct
 from pixi.app.personas import folders_of
 from pixi.core.errors import ConfigError
 from pixi.core.routes import RouteError
-from pixi.core.untrusted import escaped_lines
-from pixi.personas.files import LARGEST, Found, LoadedPersona, list_personas, shown
+from pixi.core.untrusted import display_path, escaped_lines
+from pixi.personas.files import LARGEST, Found, LoadedPersona, list_personas
 from pixi.personas.front_matter import FORMATS
 from pixi.settings import Settings
 
@@ -76,7 +76,7 @@ def personas_in(settings: Settings, drafts: Mapping[Path, str] = {}) -> list[Fou
 
 def name_of(found: Found) -> str:
     """Return the name of a file for a page: its own name, without the ending."""
-    return shown(Path(found.path.stem))
+    return display_path(Path(found.path.stem))
 
 
 def find_file(settings: Settings, name: str) -> Found:
@@ -115,18 +115,18 @@ def read_text(path: Path) -> PersonaText:
             status = os.fstat(file.fileno())
             data = file.read(LARGEST + 1) if stat.S_ISREG(status.st_mode) else None
     except FileNotFoundError as error:
-        raise RouteError(404, "The file is gone", f"{shown(path)} is not there any more.") from error
+        raise RouteError(404, "The file is gone", f"{display_path(path)} is not there any more.") from error
     except OSError as error:
-        detail = f"{shown(path)} cannot be read ({error.strerror}); links are not followed."
+        detail = f"{display_path(path)} cannot be read ({error.strerror}); links are not followed."
         raise RouteError(409, "The file cannot be read", detail) from error
     if data is None or len(data) > LARGEST:
-        detail = f"{shown(path)} is no plain file of at most {LARGEST // 1024} KB."
+        detail = f"{display_path(path)} is no plain file of at most {LARGEST // 1024} KB."
         raise RouteError(409, "The file cannot be read", detail)
     digest = hashlib.sha256(data).hexdigest()
     try:
         text = data.removeprefix(_BOM).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RouteError(409, "This is not UTF-8", f"Save {shown(path)} as UTF-8 first.") from error
+        raise RouteError(409, "This is not UTF-8", f"Save {display_path(path)} as UTF-8 first.") from error
     line_end = max(("\n", "\r\n", "\r"), key=re.findall(r"\r\n|\r|\n", text).count)
     return PersonaText(_plain(text), line_end, data.startswith(_BOM), stat.S_IMODE(status.st_mode), digest)
 
@@ -148,7 +148,7 @@ def save_text(settings: Settings, name: str, text: str, digest: str) -> None:
     except RouteError as error:
         raise RouteError(409, error.title, error.detail) from error
     if before.digest != digest:
-        detail = f"{shown(path)} was changed meanwhile: look at the text that is there, then save."
+        detail = f"{display_path(path)} was changed meanwhile: look at the text that is there, then save."
         raise RouteError(409, "Changed on the disk", detail)
     try:
         data = before.bytes_of(text)
@@ -222,9 +222,9 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise RouteError(409, "Taken", f"{shown(path)} is there already.") from error
+        raise RouteError(409, "Taken", f"{display_path(path)} is there already.") from error
     except OSError as error:
-        detail = f"{shown(path)} cannot be written ({error.strerror}); mend its permissions."
+        detail = f"{display_path(path)} cannot be written ({error.strerror}); mend its permissions."
         raise RouteError(403, "Cannot be written", detail) from error
 
 

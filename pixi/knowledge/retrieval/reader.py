@@ -36,8 +36,7 @@ from pixi.knowledge.retrieval.passages import (
     sentences_of,
     tokens_in,
 )
-from pixi.models.asking import ask
-from pixi.models.model import Model
+from pixi.models.model import Model, ask
 
 MOST_FACTS = 10
 """Sentences that are given back."""

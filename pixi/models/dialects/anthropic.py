@@ -28,8 +28,8 @@ from pixi.models.dialects.prompt import (
     Quirk,
     Side,
     Style,
+    alternating_turns,
     object_in,
-    talk_of,
     tool_form,
 )
 from pixi.models.faults import Complaint, ErrorField, Server
@@ -56,7 +56,7 @@ class AnthropicCallState(msgspec.Struct, frozen=True):
     tools: Sequence[JsonObject]
 
 
-KeptOf = Callable[[str], AnthropicCallState | None]
+StateOf = Callable[[str], AnthropicCallState | None]
 
 
 class Anthropic(Dialect):
@@ -106,14 +106,14 @@ def _versioned(base: yarl.URL) -> yarl.URL:
     return base if base.name == "v1" else base / "v1"
 
 
-def message_fields(request: Request, style: Style, quirks: Collection[Quirk], kept: KeptOf) -> JsonObject:
+def message_fields(request: Request, style: Style, quirks: Collection[Quirk], kept: StateOf) -> JsonObject:
     """Return the fields of a request for a streamed reply, with those of `extra_body` on top.
 
     Args:
         kept: what the provider wants back for the call of that id.
     """
     form = tool_form(style, quirks)
-    talk = talk_of(request, form, vision=style.vision and Quirk.NO_PICTURES not in quirks)
+    talk = alternating_turns(request, form, vision=style.vision and Quirk.NO_PICTURES not in quirks)
     tools = [_tool(tool) for tool in request.tools] if form == "native" else []
     fields: JsonObject = {"model": style.model, "max_tokens": style.max_tokens or _MOST_TOKENS}
     own = any(tool.name == "web_search" for tool in request.tools)  # which takes its place
@@ -147,17 +147,17 @@ def _tool(tool: ToolSchema) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _called(talk: AlternatingTurns, kept: KeptOf) -> list[JsonObject]:
-    """The tools of a talk in which some were called: those of the last call, or what is known of them."""
+def _called(talk: AlternatingTurns, kept: StateOf) -> list[JsonObject]:
+    """Return the tools of a talk in which some were called: those of the last call, or their names alone."""
     calls = [call for side in talk.sides for call in side.calls]
-    if calls and (keepsake := kept(calls[-1].id)) is not None:
-        return list(keepsake.tools)
+    if calls and (state := kept(calls[-1].id)) is not None:
+        return list(state.tools)
     return [
         {"name": name, "input_schema": {"type": "object"}} for name in dict.fromkeys(c.name for c in calls)
     ]
 
 
-def _messages(sides: Sequence[Side], kept: KeptOf) -> list[JsonObject]:
+def _messages(sides: Sequence[Side], kept: StateOf) -> list[JsonObject]:
     messages: list[JsonObject] = []
     turn_begins = max((at for at, side in enumerate(sides) if _is_said(side)), default=0)
     newest = len(sides) - 1
@@ -175,7 +175,7 @@ def _is_said(side: Side) -> bool:
     return side.role == "user" and any(isinstance(piece, str) for piece in side.pieces)
 
 
-def _kept_blocks(side: Side, kept: KeptOf, *, thoughts: bool) -> list[JsonObject]:
+def _kept_blocks(side: Side, kept: StateOf, *, thoughts: bool) -> list[JsonObject]:
     """Return what the provider wants back with the calls of a side: the same for all that came together.
 
     Thoughts are wanted while the turn lasts. Of an earlier one they are of no use, and refused where the talk
@@ -183,8 +183,8 @@ def _kept_blocks(side: Side, kept: KeptOf, *, thoughts: bool) -> list[JsonObject
     """
     blocks: list[JsonObject] = []
     for call in side.calls:
-        keepsake = kept(call.id)
-        for block in keepsake.blocks if keepsake else ():
+        state = kept(call.id)
+        for block in state.blocks if state else ():
             if block not in blocks and (thoughts or block.get("type") not in _THOUGHTS):
                 blocks.append(block)
     return blocks
@@ -271,7 +271,7 @@ class _Block(msgspec.Struct):
 
     @property
     def arguments(self) -> str:
-        """The input of a call, as the JSON text that came."""
+        """Return the input of a call, as the JSON text that came."""
         return "".join(self.pieces) or json.dumps(self.fields.get("input") or {}, ensure_ascii=False)
 
     def whole(self) -> JsonObject:
@@ -302,15 +302,18 @@ class MessageReader(ReplyReader[AnthropicEvent]):
         super().__init__(server, AnthropicEvent)
         self._fields = fields
         self._kept = kept
-        self._written: list[JsonObject] = []  # before the last pause
+        # Of the present response, by the server's numbers; emptied at each pause.
         self._blocks: dict[int, _Block] = {}
-        self._cited: set[str] = set()
-        self._spoke = False
+        self._counts = _Usage()
         self._stop_reason = ""
         self._stop_details: JsonObject = {}
-        self._counts = _Usage()
-        self._used = Usage()  # before the last pause
+        # Of the responses before the last pause.
+        self._written: list[JsonObject] = []
+        self._used = Usage()
         self._pauses = 0
+        # Of the whole reply.
+        self._cited: set[str] = set()
+        self._spoke = False
 
     def more(self) -> JsonObject | None:
         """Return the fields of the request that lets a server which paused go on from what it has said."""

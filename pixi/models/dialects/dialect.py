@@ -20,7 +20,7 @@ from pixi.core.untrusted import without_halves
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
 from pixi.models.faults import Complaint, ErrorField, Server, complaint_of
 
-_PIECE_SIZE = 100  # of what is held without a word in it
+_PIECE_SIZE = 100  # characters that a held piece counts for beside its own
 
 _E = TypeVar("_E")
 _T = TypeVar("_T")
@@ -43,7 +43,7 @@ class ReplyReader(ABC, Generic[_E]):
         understood: events of such a stream that were read.
         unseen: signs of work that came, though no delta shows them yet: pieces of calls, searches.
         held: characters that are held until the end, about.
-        progress: how far the prompt was read, as was told last; emptied by who heeds it.
+        progress: how far the prompt was read, as was told last; the reader of it sets None.
     """
 
     def __init__(self, server: Server, kind: type[_E]) -> None:
@@ -64,7 +64,7 @@ class ReplyReader(ABC, Generic[_E]):
         self._half = ""  # that waits for its other half
 
     def feed(self, payloads: list[bytes]) -> list[Delta]:
-        """Take the payloads of one read; return what they amount to, in order."""
+        """Take the payloads of one read; return their deltas, in order."""
         deltas: list[Delta] = []
         self._deltas = deltas
         decode, take = self._decode, self._take
@@ -82,10 +82,10 @@ class ReplyReader(ABC, Generic[_E]):
         return deltas
 
     def close(self) -> list[Delta]:
-        """End the reply; return what was held, the tool calls whole, and `Finished`.
+        """End the reply; return the held deltas, the whole tool calls, and `Finished`.
 
         Raises:
-            ModelError: it is no reply that it amounts to.
+            ModelError: the events amount to no reply.
         """
         self._deltas = [Text("\ufffd")] if self._half else []
         self._finish()
@@ -127,7 +127,7 @@ class ReplyReader(ABC, Generic[_E]):
         self._deltas.append(delta)
 
     def _hold(self, size: int) -> None:
-        """Take so many characters of what no delta shows yet: a sign of work all the same."""
+        """Count a piece that no delta shows yet, of `size` characters: a sign of work all the same."""
         self.unseen += 1
         self.held += _PIECE_SIZE + size
 
@@ -172,7 +172,7 @@ class ReplyReader(ABC, Generic[_E]):
 
 
 class Dialect(ABC):
-    """The dialect of a server's API for one of its models. What it keeps is that model's.
+    """The dialect of a server's API. Each model has one of its own, which may keep provider state.
 
     Attributes:
         name: of the API, as the settings have it.

@@ -25,8 +25,8 @@ from pixi.models.dialects.prompt import (
     Quirk,
     Side,
     Style,
+    alternating_turns,
     object_in,
-    talk_of,
     tool_form,
 )
 from pixi.models.faults import Complaint, ErrorField, Server
@@ -59,7 +59,7 @@ class GeminiCallState(msgspec.Struct, frozen=True):
     part: JsonObject
 
 
-KeptOf = Callable[[str], GeminiCallState | None]
+StateOf = Callable[[str], GeminiCallState | None]
 
 
 class Gemini(Dialect):
@@ -129,14 +129,14 @@ class _Listing(msgspec.Struct):
 _decode_listing = msgspec.json.Decoder(_Listing).decode
 
 
-def content_fields(request: Request, style: Style, quirks: Collection[Quirk], kept: KeptOf) -> JsonObject:
+def content_fields(request: Request, style: Style, quirks: Collection[Quirk], kept: StateOf) -> JsonObject:
     """Return the fields of a request for a streamed reply, with those of `extra_body` on top.
 
     Args:
         kept: what the provider wants back for the call of that id.
     """
     form = tool_form(style, quirks)
-    talk = talk_of(request, form, vision=style.vision and Quirk.NO_PICTURES not in quirks)
+    talk = alternating_turns(request, form, vision=style.vision and Quirk.NO_PICTURES not in quirks)
     fields: JsonObject = {"contents": _contents(talk, kept, signed=Quirk.SIGNED_CALLS in quirks)}
     if talk.system:
         fields["systemInstruction"] = {"parts": [{"text": talk.system}], "role": "user"}
@@ -172,7 +172,7 @@ def _config(request: Request, style: Style, quirks: Collection[Quirk]) -> JsonOb
     return config
 
 
-def _contents(talk: AlternatingTurns, kept: KeptOf, *, signed: bool) -> list[JsonObject]:
+def _contents(talk: AlternatingTurns, kept: StateOf, *, signed: bool) -> list[JsonObject]:
     contents: list[JsonObject] = []
     for side in talk.sides:
         told = [_told(piece) for piece in side.pieces if isinstance(piece, str | Image)]
@@ -191,7 +191,7 @@ def _told(piece: str | Image) -> JsonObject:
     return {"inlineData": {"mimeType": piece.media_type, "data": data}}
 
 
-def _before_calls(side: Side, kept: KeptOf) -> list[JsonObject]:
+def _before_calls(side: Side, kept: StateOf) -> list[JsonObject]:
     """Return what the provider wants back before the calls of a side: the same for all that came together."""
     parts: list[JsonObject] = []
     for call in side.calls:
@@ -200,7 +200,7 @@ def _before_calls(side: Side, kept: KeptOf) -> list[JsonObject]:
     return parts
 
 
-def _asked(side: Side, kept: KeptOf, *, signed: bool) -> Iterator[JsonObject]:
+def _asked(side: Side, kept: StateOf, *, signed: bool) -> Iterator[JsonObject]:
     """Return the calls of a side. Of those that came together the provider signs the first."""
     for at, call in enumerate(side.calls):
         state = kept(call.id)
@@ -214,7 +214,7 @@ def _call(call: ToolCall) -> JsonObject:
     return {"functionCall": {"id": call.id, "name": call.name, "args": object_in(call.arguments)}}
 
 
-def _answered(side: Side, kept: KeptOf) -> Iterator[JsonObject]:
+def _answered(side: Side, kept: StateOf) -> Iterator[JsonObject]:
     """Return the results of a side, and after them the pictures that they brought."""
     for line in side.results:
         state = kept(line.call_id)
@@ -290,15 +290,16 @@ class ContentReader(ReplyReader[ContentChunk]):
         super().__init__(server, ContentChunk)
         self._kept = kept
         self._spoke = False
-        self._reason = ""
-        self._why = ""
-        self._blocked = ""
-        self._before: list[JsonObject] = []
+        self._reason = ""  # why the reply ended, as the API names it
+        self._why = ""  # the same in words
+        self._blocked = ""  # why the prompt was refused
+        self._before: list[JsonObject] = []  # parts that the server wants back before the calls
         self._calls: list[JsonObject] = []
+        # What the server searched for and found: pages by number, and the numbers of those that it cites.
         self._pages: dict[int, tuple[str, str]] = {}
         self._cited: set[int] = set()
         self._queries: dict[str, None] = {}
-        self._counts = _Counts()
+        self._counts = _Counts()  # told anew with each chunk
 
     def _finish(self) -> None:
         if not self._spoke and not self._calls and (fault := self._fault()) is not None:

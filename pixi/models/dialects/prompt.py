@@ -1,8 +1,9 @@
-"""Bodies of requests, whatever the API: style, lines, and turns that alternate."""
+"""Parts of a request's body that the dialects share: style and quirks, lines, and turns that alternate."""
 
 import base64
 import enum
 import functools
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -109,7 +110,8 @@ def plain(request: Request, form: Literal["native", "text", "off"]) -> list[Line
 def _in_words(line: Line) -> Line:
     match line:
         case AssistantLine(text, calls):
-            return AssistantLine("\n".join((*([text] if text else []), *map(text_call, calls))))
+            said = [text] if text else []
+            return AssistantLine("\n".join([*said, *map(text_call, calls)]))
         case ToolLine(images=images):
             return UserLine(text_result(line), images)
         case _:
@@ -119,7 +121,8 @@ def _in_words(line: Line) -> Line:
 def _brought(lines: Sequence[ToolLine]) -> UserLine:
     names = ", ".join(dict.fromkeys(_attribute(line.name) for line in lines))
     images = tuple(image for line in lines for image in line.images)
-    return UserLine(f"({'The picture' if len(images) == 1 else 'The pictures'} that {names} gave.)", images)
+    pictures = "The picture" if len(images) == 1 else "The pictures"
+    return UserLine(f"({pictures} that {names} gave.)", images)
 
 
 def text_call(call: ToolCall) -> str:
@@ -189,10 +192,10 @@ def encoded(fields: JsonObject) -> bytes:
 
 
 class Side(msgspec.Struct, frozen=True):
-    """Words of one side until the other speaks: never none, and no text of it is empty.
+    """The pieces that one side says until the other speaks: at least one, and no text among them is empty.
 
-    Of calls and results there are only those that belong together: the results stand first on the side
-    that follows the calls. Any others are told in words.
+    Calls and results are here only where both are: the results stand first on the side that follows their
+    calls. A call or a result without the other is told in words.
     """
 
     role: Literal["user", "model"]
@@ -200,24 +203,26 @@ class Side(msgspec.Struct, frozen=True):
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls among the pieces."""
+        """Return the calls among the pieces."""
         return [piece for piece in self.pieces if isinstance(piece, ToolCall)]
 
     @property
     def results(self) -> list[ToolLine]:
-        """The results among the pieces."""
+        """Return the results among the pieces."""
         return [piece for piece in self.pieces if isinstance(piece, ToolLine)]
 
 
 class AlternatingTurns(msgspec.Struct, frozen=True):
-    """A prompt: what stands before the talk, and its sides in turn. The first of them is the user's."""
+    """A prompt whose sides speak in turn, the user's first. `system` stands before them."""
 
     system: str
     sides: tuple[Side, ...]
 
 
-def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision: bool) -> AlternatingTurns:
-    """Return the talk that the lines of a request amount to.
+def alternating_turns(
+    request: Request, form: Literal["native", "text", "off"], *, vision: bool
+) -> AlternatingTurns:
+    """Return the lines of a request as turns that alternate, for APIs that take nothing else.
 
     Args:
         form: where it is not `native`, calls and results of the past are written in the text form.
@@ -226,9 +231,9 @@ def talk_of(request: Request, form: Literal["native", "text", "off"], *, vision:
     lines: Sequence[Line] = request.lines
     if form == "text" and request.tools:
         lines = with_tools_told(lines, request.tools)
-    begins = next((at for at, line in enumerate(lines) if not isinstance(line, SystemLine)), len(lines))
-    system = "\n\n".join(line.text for line in lines[:begins] if isinstance(line, SystemLine))
-    sides = _joined(lines[begins:], native=form == "native", vision=vision)
+    before = list(itertools.takewhile(lambda line: isinstance(line, SystemLine), lines))
+    system = "\n\n".join(line.text for line in before)
+    sides = _joined(lines[len(before) :], native=form == "native", vision=vision)
     if not sides or sides[0].role == "model":
         sides.insert(0, Side("user", (_BEFORE,)))
     return AlternatingTurns(without_halves(system), tuple(_matched(sides)))

@@ -238,7 +238,7 @@ class Incomplete(msgspec.Struct, gc=False):
 
 
 class Response(msgspec.Struct, gc=False):
-    """The whole of it, as it stands in the events at the beginning and the end of a stream."""
+    """A whole response, as it stands in the events at the beginning and the end of a stream."""
 
     object: str = ""
     status: str | None = None
@@ -284,8 +284,9 @@ class ResponseReader(ReplyReader[ResponseEvent]):
     def __init__(self, server: Server, sealed: Sealed) -> None:
         super().__init__(server, ResponseEvent)
         self._sealed = sealed
-        self._reason = ""
-        self._thoughts: list[JsonObject] = []
+        self._reason = ""  # why the reply ended
+        self._thoughts: list[JsonObject] = []  # sealed reasoning since the last message or search
+        # The calls in their order; an event names one by its id or its number, or both.
         self._calls: list[_Call] = []
         self._by_item: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
@@ -409,7 +410,7 @@ class ResponseReader(ReplyReader[ResponseEvent]):
                 self._cite(annotation)
 
     def _complete(self, response: Response, kind: str) -> None:
-        """End the reply. What the stream did not show stands in the whole of it."""
+        """End the reply. Items that the stream did not show are read from the whole response."""
         if kind == "response.failed" or response.error:
             self._complain(response.error or "")
             return
