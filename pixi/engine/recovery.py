@@ -99,7 +99,7 @@ class _LeftTurn:
         lease: int,
         tried: float,
     ) -> None:
-        self._turn = turn
+        self._turn = turn  # as it is on record; read again where that may have changed
         self._lease = lease
         self._conversation = conversation
         self._session = session
@@ -109,9 +109,6 @@ class _LeftTurn:
         finish_seconds = session.shared.settings.finish_seconds
         self._young_since = session.shared.clock().timestamp() - finish_seconds
         self._patient = tried < finish_seconds
-        self._addressed = [message for message in turn.messages if message.addressed]
-        # The message that it answers, which gives the acts their nonces; None: it was taken back.
-        self._answered = next((one for one in self._addressed if one.id == turn.answered), None)
 
     async def finish(self) -> None:
         """Settle its acts, perform its commands, and end it.
@@ -134,6 +131,15 @@ class _LeftTurn:
             self._channel.show(TalkChanged())
         if given_up and not excused:
             self._tell()
+
+    @property
+    def _addressed(self) -> list[Message]:
+        return [message for message in self._turn.messages if message.addressed]
+
+    @property
+    def _answered(self) -> Message | None:
+        """The message that it answers; None: it was deleted, be it while the turn is finished."""
+        return next((message for message in self._addressed if message.id == self._turn.answered), None)
 
     @property
     def _is_late(self) -> bool:
@@ -247,6 +253,9 @@ class _LeftTurn:
         executor = CommandExecutor(actions, delivered=lambda _: None)  # it is read from the record
         try:
             for command in planned:
+                await self._look_again()
+                if not self._goes_on:
+                    break
                 parts = self._acts_of(command)
                 whole = all(part.outcome == "done" for part in parts)
                 if parts and not (whole and self._makes_message(command)):
