@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequ
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.channel import TAKEN_OVER, Channel
@@ -52,6 +53,24 @@ _LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while an
 _AWAY_PAUSES = (1.0, 60.0)  # the same, while the channel is away
 
 
+class _Arrival(Struct):
+    """A message that is being recorded, and the latest change of it that came meanwhile.
+
+    Attributes:
+        changed: it was changed, and that is not on record yet.
+        text: its latest text; None: it was deleted, and no later change counts.
+    """
+
+    changed: bool = False
+    text: str | None = None
+
+    def change(self, text: str | None) -> None:
+        """Take note of a change."""
+        is_deleted = self.changed and self.text is None
+        if not is_deleted:
+            self.changed, self.text = True, text
+
+
 class LiveConversation:
     """Gathers the messages of one conversation and answers them, one turn after the other.
 
@@ -68,9 +87,7 @@ class LiveConversation:
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
-        # Of messages that are being recorded, by their ids: the latest text that came meanwhile, if any did;
-        # None: they were deleted, for good.
-        self._arriving: dict[str, list[str | None]] = {}
+        self._arriving: dict[str, _Arrival] = {}  # messages that are being recorded, by their ids
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
         # Known.
@@ -113,14 +130,14 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        latest = self._arriving.setdefault(message.id, [])
+        arrival = self._arriving.setdefault(message.id, _Arrival())
         try:
             recorded = await self._shared.store.receive(message)
-            while recorded is not None and latest:
-                text = latest[0]
+            while recorded is not None and arrival.changed:
+                text = arrival.text
                 await self._record_change(message.id, text)
-                if latest == [text]:  # else another came meanwhile
-                    latest.clear()
+                if arrival.text == text:  # else another change came meanwhile
+                    arrival.changed = False
                     self._put_right(message.id, text)  # a reader of the store has it as it was
                     recorded = None if text is None else replace(recorded, text=text)
             self._told_full = self._told_full and self._is_full
@@ -232,9 +249,9 @@ class LiveConversation:
         self._take_change(message_id, text)  # it may have been on its way here
 
     def _take_change(self, message_id: str, text: str | None) -> None:
-        latest = self._arriving.get(message_id)
-        if latest is not None and latest != [None]:
-            latest[:] = [text]
+        arrival = self._arriving.get(message_id)
+        if arrival is not None:
+            arrival.change(text)
         self._put_right(message_id, text)
 
     async def _record_change(self, message_id: str, text: str | None) -> None:
