@@ -29,9 +29,8 @@ from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
-from pixi.engine.compaction import HistoryCompaction, Summarizer
 from pixi.engine.context import EngineContext, PersonaSession
-from pixi.engine.history import History
+from pixi.engine.history import History, HistoryCompaction, Summarizer
 from pixi.engine.inbox import Inbox
 from pixi.engine.turn_runner import TurnRunner
 from pixi.store.kept import SavedConversation

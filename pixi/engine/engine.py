@@ -20,7 +20,6 @@ from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits, QuotaUsage, UsageReport, UsageScope
 from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
-from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (
     EngineContext,
     EngineSettings,
@@ -32,6 +31,7 @@ from pixi.engine.context import (
     tell_observers,
 )
 from pixi.engine.conversation import CLOSE_SECONDS, LiveConversation
+from pixi.engine.history import Helper, Summarizer
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
