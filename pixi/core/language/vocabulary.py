@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from pixi.core.language.buffer import BREAK, UNCLEAN
 from pixi.core.language.events import BUILT_IN, CommandStarted, Event, Prose
-from pixi.core.language.states import NEED_MORE, NeedMore
+from pixi.core.language.states import BREAK, NEED_MORE, UNCLEAN, NeedMore
 
 Kind = Literal["think", "end_think", "tool", "end", "special"]
 _END: Final = (
