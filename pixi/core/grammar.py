@@ -93,7 +93,7 @@ def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bo
 
 
 def quoting_grammar(commands: Sequence[CommandHelp], citations: Sequence[Citation]) -> str:
-    """The grammar of a small model's reply to what documents answer: their first sentence, or the first two.
+    """Return the grammar of a small model's reply to what documents answer: their first sentence or two.
 
     Word for word, in quotation marks and with the source. In its own words the bundled model said the right
     thing in 3 of 16 answers, whatever it was told. "" where it can send nothing, or there is nothing to say.
@@ -116,8 +116,8 @@ def _sayable(text: str) -> list[str]:
             said.append(each)
     if not said:
         return []
-    both = " ".join(said[:2])
-    return list(dict.fromkeys((_fitted(said[0]), *([both] if _tokens(both) <= _MOST_QUOTED else []))))
+    first, both = _fitted(said[0]), " ".join(said[:2])
+    return [first, both] if both != first and _tokens(both) <= _MOST_QUOTED else [first]
 
 
 def _fitted(sentence: str) -> str:
@@ -168,8 +168,12 @@ def _large_shape(commands: Sequence[CommandHelp], silence: bool) -> Iterator[str
     if send and not silence:
         yield f"root ::= {before}(act nl){{0,9}} {send} (nl act){{0,19}}"
     else:
-        alone = [part for part in (note, r'"[SEND]"' if send else "") if part]
-        yield f"root ::= {' | '.join((*([f'{before}act (nl act){{0,29}}'] if acts else []), *alone))}"
+        replies = [f"{before}act (nl act){{0,29}}"] if acts else []
+        if note:
+            replies.append(note)
+        if send:
+            replies.append('"[SEND]"')
+        yield f"root ::= {' | '.join(replies)}"
     if acts:
         yield f"act ::= {_any(acts)}"
 
