@@ -353,7 +353,7 @@ _HELD = frozenset({NOTE, REACT})  # what may be held back together with the mess
 
 
 class RepeatFilter:
-    """Holds the beginning of a reply back until its first message is known to be no repeat: `sift` each piece.
+    """Holds the beginning of a reply back until its first message is surely no repeat: `sift` each piece.
 
     If `found`, nothing of the reply was let through; either drop the filter and ask the model anew, or let
     the repeat stand. `release` gives what is still held; it must be called at the end of the reply.

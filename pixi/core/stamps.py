@@ -302,7 +302,7 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[LinePart]:
 
 
 def _cited_shortly(citation: Citation) -> str:
-    """Return a citation on one line, for a small model. The only quotation marks are those round the words."""
+    """Return a citation on one line, for a small model: no quotation marks but those round the words."""
     return f'{prompt_name(citation.source)} says: "{prompt_name(citation.text, longest=_LONGEST_CITED)}"'
 
 

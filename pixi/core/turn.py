@@ -61,7 +61,7 @@ class Round:
         self.refused = False
 
     def take_call(self, call: ToolCall) -> None:
-        """Add a call that the model asked for. Control words that were broken in its prompt are made whole."""
+        """Add a call that the model asked for. Control words that its prompt held broken are made whole."""
         arguments = _ESCAPED_BREAK.sub(r"\1", unbroken(call.arguments))
         self.calls.append(call if arguments == call.arguments else replace(call, arguments=arguments))
         self.answers.append(None)
@@ -191,7 +191,7 @@ class Turn:
 
     @property
     def closed(self) -> bool:
-        """True if the reply is over though its stream may go on: a limit was reached, or it plays the person."""
+        """True if the reply is over, though its stream may go on: at a limit, or where it plays a person."""
         return bool(self._rounds) and self._reading.closed
 
     @property

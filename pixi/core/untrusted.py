@@ -111,8 +111,9 @@ def escaped_lines(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves, and
-    without those that turn the direction of all that follows.
+    """Return the text without control characters, broken halves, and marks that turn the direction.
+
+    Control characters are C0, DEL and C1; line breaks and tabs stay.
 
     Without its escape character an escape sequence is plain text. Each character is judged alone, so
     that a message shown piece by piece ends up the same as one shown whole.

@@ -111,7 +111,7 @@ class _LeftTurn:
         self._patient = tried < finish_seconds
 
     async def finish(self) -> None:
-        """Settle its acts, perform its commands, and end it.
+        """Settle the turn's acts, perform its commands, and end it.
 
         Raises:
             ChannelLost: nobody knows yet how far it came.
@@ -143,13 +143,13 @@ class _LeftTurn:
 
     @property
     def _is_late(self) -> bool:
-        """Return True if nobody waits for it any more, be it to be done or to be looked for."""
+        """True if nobody waits for the turn any more: its acts are neither done nor looked for."""
         too_old = self._answered is not None and self._answered.sent_at < self._young_since
         return too_old or not self._patient
 
     @property
     def _goes_on(self) -> bool:
-        """Return True if anything more is done for it."""
+        """True if the turn is gone on with."""
         wanted = self._answered is not None and self._turn.mark != "stopped"
         return wanted and self._channel is not None and not self._is_late
 
@@ -168,7 +168,7 @@ class _LeftTurn:
         await self._look_again()
 
     async def _look_again(self) -> None:
-        """Read what is on record of it by now."""
+        """Read the turn from the store again."""
         saved = await self._store.load(self._conversation, self._session.role.model.traits.context_tokens)
         self._turn = next((turn for turn in saved.unfinished if turn.id == self._turn.id), self._turn)
 
@@ -226,7 +226,7 @@ class _LeftTurn:
     # Commands that had closed.
 
     async def _perform_commands(self) -> None:
-        """Perform what was planned and is not done.
+        """Perform the planned commands that were not performed.
 
         Raises:
             ChannelLost: nobody knows what became of one.
@@ -290,7 +290,7 @@ class _LeftTurn:
 
     @property
     def _cut(self) -> list[Message]:
-        """The messages that are unanswered since the model had not written all of it."""
+        """The messages that are unanswered since the reply was cut before it was written."""
         if self._turn.mark is not None:
             return []
         asked = [replace(message, again=False) for message in self._addressed]
@@ -319,7 +319,7 @@ class _LeftTurn:
         return outcome == "done"
 
     def _tell(self) -> None:
-        """Tell people that there is nothing more to come."""
+        """Tell people, or the operator, that no more of the reply comes."""
         if self._channel is not None:
             self._channel.show(Failed(_CUT_OFF))
         else:
@@ -345,7 +345,7 @@ class _LeftTurn:
 
     @property
     def _deleted(self) -> Message:
-        """Return a message in the place of the answered one, which was deleted."""
+        """A message in the place of the answered one, which was deleted."""
         return Message(self._turn.answered, self._conversation, Author("", ""), DELETED, 0.0)
 
     def _said(self) -> Iterator[str]:
