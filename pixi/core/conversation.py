@@ -8,8 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.llm import AssistantLine, Line, Span, UserLine, estimate, estimate_all, estimate_text, is_trace
-from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    Span,
+    UserLine,
+    estimate,
+    estimate_all,
+    estimate_text,
+    is_sources_note,
+)
+from pixi.core.reading import SILENCE, commands_in, written
 from pixi.core.untrusted import prompt_name, quoted, without_middle
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds
@@ -17,7 +26,7 @@ _WRITTEN = "[NOTE"  # as every note begins that the history holds
 
 def notes_in(lines: Iterable[Line]) -> tuple[str, ...]:
     """Return the thoughts that were written down in lines of the history."""
-    return tuple(note for note in all_notes(lines) if not is_trace(note))
+    return tuple(note for note in all_notes(lines) if not is_sources_note(note))
 
 
 def all_notes(lines: Iterable[Line]) -> tuple[str, ...]:
@@ -26,7 +35,7 @@ def all_notes(lines: Iterable[Line]) -> tuple[str, ...]:
         command.argument
         for line in lines
         if isinstance(line, AssistantLine)
-        for command in read_again(line.text, BUILT_IN)
+        for command in commands_in(line.text, BUILT_IN)
         if command.name == NOTE and command.argument
     )
 
@@ -40,7 +49,7 @@ def without_notes(line: Line, names: Mapping[str, Iterable[str]]) -> Line:
     """
     if not isinstance(line, AssistantLine) or _WRITTEN not in line.text:
         return line
-    acts = read_again(line.text, names)
+    acts = commands_in(line.text, names)
     kept = [act for act in acts if act.name != NOTE]
     if len(kept) == len(acts):
         return line  # it stands inside of a message

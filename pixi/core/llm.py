@@ -279,13 +279,13 @@ def presentable(cited: Cited) -> Cited | None:
     return None if url is None else Cited(url, _title(cited.title))
 
 
-def traced(sources: Iterable[Cited]) -> str:
+def sources_note(sources: Iterable[Cited]) -> str:
     """Return the note by which the persona knows later where it had something from."""
     return _TRACE + "; ".join(f"{each.title} ({each.url})" if each.title else each.url for each in sources)
 
 
-def is_trace(note: str) -> bool:
-    """Return True for a note that `traced` made. One that a model writes so itself is not kept."""
+def is_sources_note(note: str) -> bool:
+    """Return True for a note that `sources_note` made. One that a model writes so itself is not kept."""
     return note.startswith(_TRACE)
 
 
@@ -294,7 +294,7 @@ def sources_in(notes: Iterable[str]) -> Sequence[Cited]:
     return [
         Cited(entry["url"], entry["title"] or "")
         for note in notes
-        if is_trace(note)
+        if is_sources_note(note)
         for entry in _ENTRY.finditer(note.removeprefix(_TRACE))
     ]
 

@@ -77,17 +77,17 @@ def one_fact(text: str) -> str:
     return clipped(line, LONGEST_FACT)
 
 
-def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
-    """Return the indices of those facts that say the same as this one, see `says_the_same`."""
+def same_facts(fact: str, others: Sequence[str]) -> list[int]:
+    """Return the indices of those facts that say the same as this one, see `is_same_fact`."""
     from rapidfuzz import fuzz, process
 
     near = process.extract_iter(
         fact, others, scorer=fuzz.token_set_ratio, processor=_plain, score_cutoff=_NEAR
     )
-    return [place for _, _, place in near if says_the_same(fact, others[place])]
+    return [place for _, _, place in near if is_same_fact(fact, others[place])]
 
 
-def says_the_same(one: str, other: str) -> bool:
+def is_same_fact(one: str, other: str) -> bool:
     """Return True if two facts differ only in order, typing mistakes, and a word or two more in one of them.
 
     A word that is another one makes another fact, and so does another number.
@@ -127,7 +127,7 @@ def _is_a_slip(word: str, other: str) -> bool:
     return OSA.distance(word, other, score_cutoff=most) <= most
 
 
-def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
+def mentions_person(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
     """Return True if a text names a person, or repeats a telling word of theirs.
 
     Args:
@@ -137,10 +137,11 @@ def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: 
         besides: what others wrote, which may be repeated.
     """
     besides = besides.casefold()
-    return PersonMatcher(names, (word for word in telling_words(words) if word not in besides)).is_in(text)
+    words = [word for word in distinctive_words(words) if word not in besides]
+    return PersonMatcher(names, words).is_in(text)
 
 
-def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
+def distinctive_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
     """Return the words of a person by which they can be known again, but for those that others used too."""
     own = {word for said in words for word in _TELLING.findall(said.casefold())}
     return own.difference(word for said in besides for word in _TELLING.findall(said.casefold()))

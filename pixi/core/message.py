@@ -169,7 +169,7 @@ class Abilities(Struct, frozen=True):
 _SHOWING = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # a command that shows a picture
 
 
-def on_record(picture: Picture, said: str) -> str:
+def picture_on_record(picture: Picture, said: str) -> str:
     """Write what is kept of an act that shows a picture: where it is, its service, and the command.
 
     Words that are not those of the command stand behind the service, after a tab.
@@ -179,8 +179,8 @@ def on_record(picture: Picture, said: str) -> str:
     return f"{place}\n{said}" if words == _words_in(said) else f"{place}\t{words}\n{said}"
 
 
-def from_record(kept: str) -> tuple[Picture, str]:
-    """Return the picture, without its file, and the command that `on_record` wrote."""
+def picture_from_record(kept: str) -> tuple[Picture, str]:
+    """Return the picture, without its file, and the command that `picture_on_record` wrote."""
     first, _, said = kept.partition("\n")
     place, has_words, words = first.partition("\t")
     link, address, service = (*place.split(" ", 2), "", "")[:3]

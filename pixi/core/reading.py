@@ -54,15 +54,15 @@ def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target
     for form, room in product(forms, ("", " ", "\n")):  # room: `\\]` at the end would be a literal bracket
         text = f"{opening} {form}{room}]"
         alone = [CommandEnded(name, argument_as_read, target=target)]
-        if read_again(text, names) == alone and read_again(text + tail, names) == [*alone, end]:
+        if commands_in(text, names) == alone and commands_in(text + tail, names) == [*alone, end]:
             return text
     closed = f"{opening} {_escaped_outside_code(argument)}\n```\n]"
-    if len(read_again(closed, names)) == 1 and read_again(closed + tail, names)[1:] == [end]:
+    if len(commands_in(closed, names)) == 1 and commands_in(closed + tail, names)[1:] == [end]:
         return closed
     return f"{opening} {_escaped(argument.replace('`', _TICK))} ]"
 
 
-def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
+def commands_in(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
     """Return the whole commands in a text; a broken one counts as none."""
     stream = CommandStream(names)
     events = [*stream.feed(text), *stream.close()]
@@ -426,7 +426,7 @@ def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -
         if len(said) >= _LAST:
             break
         if isinstance(line, AssistantLine):
-            said[:0] = [act.argument for act in read_again(line.text, names) if act.name == SEND]
+            said[:0] = [act.argument for act in commands_in(line.text, names) if act.name == SEND]
     return said[-_LAST:]
 
 

@@ -23,9 +23,9 @@ from pixi.core.llm import (
     ToolSchema,
     Usage,
     UserLine,
-    is_trace,
+    is_sources_note,
     presentable,
-    traced,
+    sources_note,
 )
 from pixi.core.message import Image
 from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy, ReplyReading, joined, written
@@ -75,10 +75,10 @@ class Round:
             (act.separator, written(act.name, act.argument, names, act.target))
             for act in self.reading.acts
             # Where something is from, the model may not say.
-            if act.delivered and not (act.name == NOTE and is_trace(act.argument))
+            if act.delivered and not (act.name == NOTE and is_sources_note(act.argument))
         ]
         if clean and self.cited and NOTE in names:
-            clean.append(("\n", written(NOTE, traced(self.cited), names)))
+            clean.append(("\n", written(NOTE, sources_note(self.cited), names)))
         text = joined(clean)
         if all(answer is None for answer in self.answers):  # calls that nobody began are not history
             return [AssistantLine(text)] if text else []

@@ -14,12 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
-from pixi.core.grammar import command_grammar
 from pixi.core.llm import AssistantLine, Line, ToolSchema, UserLine, estimate_tools
 from pixi.core.lru import LRU
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
-from pixi.core.prompt import CommandHelp
+from pixi.core.prompt import CommandHelp, command_grammar
 from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
 

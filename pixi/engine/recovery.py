@@ -34,8 +34,8 @@ from pixi.core.events import Failed, Pictured, Reacted, Sent, TalkChanged
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
-from pixi.core.message import Author, Message, from_record
-from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.message import Author, Message, picture_from_record
+from pixi.core.reading import SILENCE, commands_in, written
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession, TurnContext
 from pixi.engine.inbox import DELETED
@@ -211,7 +211,7 @@ class _LeftTurn:
                 channel.show(Sent(text, self._id_of(effect)))
                 return "done", found
             case "picture" if shown:  # of one without a link the file is nowhere any more
-                picture, _ = from_record(text)
+                picture, _ = picture_from_record(text)
                 found = await channel.picture(picture, nonce=nonce, answers=answers)
                 channel.show(Pictured(picture, self._id_of(effect)))
                 return "done", found
@@ -377,15 +377,15 @@ class _LeftTurn:
             case "done", "card":  # no command of the persona's; what it knows of it is its own affair
                 return self._noted(f"I showed them a card: {title}")
             case "done", "picture":
-                _, said = from_record(effect.payload)
-                known = bool(read_again(said, self._names))
+                _, said = picture_from_record(effect.payload)
+                known = bool(commands_in(said, self._names))
                 return said if known else self._noted(f"I showed them a picture: {said}")
             case "done", kind:
                 return written(kind, effect.payload, self._names, effect.target)
             case "unknown", "card":
                 return self._unknown(f"A card: {title}")
             case "unknown", "picture":
-                return self._unknown(from_record(effect.payload)[1])
+                return self._unknown(picture_from_record(effect.payload)[1])
             case "unknown", kind:
                 return self._unknown(written(kind, effect.payload, self._names, effect.target))
             case _:
@@ -404,7 +404,7 @@ def _shown(effect: Effect) -> str | None:
         case language.SEND:
             return effect.payload
         case "picture":
-            picture, _ = from_record(effect.payload)
+            picture, _ = picture_from_record(effect.payload)
             return picture.link
         case "sticker":
             return ""

@@ -31,7 +31,7 @@ from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, 
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import LifeEvent, LifeState
 from pixi.core.llm import Prices, Usage
-from pixi.core.message import Card, Message, Picture, Venue, card_on_record, on_record
+from pixi.core.message import Card, Message, Picture, Venue, card_on_record, picture_on_record
 from pixi.core.persona import Pace
 from pixi.core.reading import written
 from pixi.core.spending import TOOL_SECONDS
@@ -261,7 +261,7 @@ class TurnActions:
         if not picture.link and picture.file is None:
             return
         # One without a link is never posted again: its file is not on record.
-        kept = on_record(picture, _command(self.performed) or picture.words)
+        kept = picture_on_record(picture, _command(self.performed) or picture.words)
         act = await self._post("picture", kept, partial(self.channel.picture, picture))
         self.show(Pictured(picture, act))
 

@@ -18,10 +18,10 @@ from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
-from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
 from pixi.core.llm import Finished, Line, Usage
 from pixi.core.message import Message
+from pixi.core.prompt import quoting_grammar
 from pixi.core.reading import last_messages, wants_repeat
 from pixi.core.spending import UsageScope
 from pixi.core.stamps import Citation, Reminder
