@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.events import Performed, Pictured, to_json
 from pixi.core.message import Picture
-from pixi.core.reading import read_again
+from pixi.core.reading import commands_in
 from pixi.settings import load
 from tests.pages import ROOT, Block, blocks, read_page
 
@@ -26,7 +26,7 @@ def test_the_examples_of_settings_are_taken(tmp_path: Path, block: Block) -> Non
 def test_the_example_is_three_commands() -> None:
     (example,) = blocks(GUIDE, "")
     names = {"send": (), "gif": ()}
-    assert [(act.name, act.argument) for act in read_again(example.text, names)] == [
+    assert [(act.name, act.argument) for act in commands_in(example.text, names)] == [
         ("send", "it worked!!"),
         ("gif", "excited cat"),
         ("send", "i am the cat"),

@@ -240,7 +240,7 @@ class Channel(ABC):
         """Show for some seconds that a message is being written. Asked again while it goes on."""
 
     def show(self, event: TurnEvent) -> None:  # noqa: B027 - a default
-        """Be told what happens, in order. Must not block; most platforms ignore it."""
+        """Show an event of the turn; events come in order. Must not block; most platforms ignore them."""
 
     @property
     def venue(self) -> Venue:

@@ -8,8 +8,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.language import BUILT_IN, NOTE
-from pixi.core.llm import AssistantLine, Line, Span, UserLine, estimate, estimate_all, estimate_text, is_trace
-from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.llm import (
+    AssistantLine,
+    Line,
+    Span,
+    UserLine,
+    estimate,
+    estimate_all,
+    estimate_text,
+    is_sources_note,
+)
+from pixi.core.reading import SILENCE, commands_in, written
 from pixi.core.untrusted import prompt_name, quoted, without_middle
 
 _WRITTEN = "[NOTE"  # as every note begins that the history holds
@@ -17,16 +26,16 @@ _WRITTEN = "[NOTE"  # as every note begins that the history holds
 
 def notes_in(lines: Iterable[Line]) -> tuple[str, ...]:
     """Return the thoughts that were written down in lines of the history."""
-    return tuple(note for note in all_notes(lines) if not is_trace(note))
+    return tuple(note for note in all_notes(lines) if not is_sources_note(note))
 
 
 def all_notes(lines: Iterable[Line]) -> tuple[str, ...]:
-    """Return those, and the notes that tell where something is from."""
+    """Return the notes in lines of the history, with those that tell where something is from."""
     return tuple(
         command.argument
         for line in lines
         if isinstance(line, AssistantLine)
-        for command in read_again(line.text, BUILT_IN)
+        for command in commands_in(line.text, BUILT_IN)
         if command.name == NOTE and command.argument
     )
 
@@ -40,7 +49,7 @@ def without_notes(line: Line, names: Mapping[str, Iterable[str]]) -> Line:
     """
     if not isinstance(line, AssistantLine) or _WRITTEN not in line.text:
         return line
-    acts = read_again(line.text, names)
+    acts = commands_in(line.text, names)
     kept = [act for act in acts if act.name != NOTE]
     if len(kept) == len(acts):
         return line  # it stands inside of a message
@@ -66,30 +75,31 @@ def summary_line(summary: str) -> UserLine:
 
 
 def told(lines: Iterable[Line], persona: str) -> str:
-    """Return what a turn left, for the helper. Calls of tools and their results are left out."""
+    """Write the lines of a turn for the helper. Calls of tools and their results are left out."""
     name = prompt_name(persona) or "the persona"
-    parts = []
+    blocks = []
     for line in lines:
         match line:
             case UserLine(text, images):
                 pictures = f", with {len(images)} pictures" if images else ""
-                parts.append((f"to {name}{pictures}:", text))
+                head = f"to {name}{pictures}:"
             case AssistantLine(text):
-                parts.append((f"from {name}:", text))
+                head = f"from {name}:"
             case _:
-                pass
-    blocks = [(head, quoted(without_middle(text.strip(), _LONGEST_PART))) for head, text in parts]
-    return "\n".join(f"{head}\n{text}" for head, text in blocks if text)
+                continue
+        if shown := quoted(without_middle(text.strip(), _LONGEST_PART)):
+            blocks.append(f"{head}\n{shown}")
+    return "\n".join(blocks)
 
 
 def question(before: str, portion: str) -> str:
-    """Return what a helper is asked about: what was remembered so far, and what was said since."""
+    """Write the question to the helper: what was remembered so far, and what was said since."""
     known = f"remembered until now:\n{quoted(before)}\n\n" if before else ""
     return f"{known}said since then, oldest first:\n\n{portion}"
 
 
 def portions(turns: Sequence[str], tokens: int, most: int) -> list[str]:
-    """Put what turns left together in portions of so many tokens; of too many portions, the latest."""
+    """Pack written turns into portions of `tokens`; of more than `most` portions return the latest."""
     packed: list[list[str]] = []
     room = 0
     for turn in reversed(turns):
@@ -106,13 +116,14 @@ def portions(turns: Sequence[str], tokens: int, most: int) -> list[str]:
 
 
 def as_summary(reply: str, tokens: int) -> str:
-    """Return what a helper wrote, within so many tokens: whole lines, as far as they fit; "" for nothing."""
+    """Return the helper's summary within `tokens`: whole lines, as far as they fit; "" for nothing."""
     kept: list[str] = []
     left = tokens
     for line in _REASONING.sub("", reply).strip().splitlines():
         size = estimate_text(line) + 1
         if size > left:
-            kept += () if kept else (_beginning(line, left),)
+            if not kept:
+                kept.append(_beginning(line, left))
             break
         kept.append(line.rstrip())
         left -= size
@@ -120,7 +131,7 @@ def as_summary(reply: str, tokens: int) -> str:
 
 
 def _beginning(text: str, tokens: int) -> str:
-    """Return as much of a text as fits."""
+    """Return the beginning of a text that fits into `tokens`."""
     while text and (size := estimate_text(text)) > tokens:
         text = text[: len(text) * max(tokens, 0) // size]
     return text
@@ -213,7 +224,7 @@ class Conversation:
         return max(0, int(self._bounds.context_tokens - used))
 
     def append(self, turn: PastTurn) -> None:
-        """Add what a turn left."""
+        """Add a turn that ended."""
         self._add(turn)
         self._cut(self._room(_SPARE))
 
@@ -223,11 +234,11 @@ class Conversation:
         return max(self._room(_SPARE) / 2, 64) / self._bounds.factor
 
     def make_room(self, said: UserLine) -> None:
-        """Let old turns go, if a new user line needs their place."""
+        """Drop old turns, if a new user line needs their place."""
         self._cut(max(0.0, self._room(_REPLY) - estimate(said) * self._bounds.factor))
 
     def guess(self, said: UserLine) -> int:
-        """Return tokens of a request with this line behind the window, estimated."""
+        """Estimate the tokens of a request with this line behind the window."""
         return self._prefix + self._total + estimate(said)
 
     def counted(self, guess: int, prompt_tokens: int) -> None:
@@ -322,7 +333,7 @@ class _Shown:
         self._bare: _Shown | None = None
 
     def without_notes(self, names: Mapping[str, Iterable[str]]) -> "_Shown":
-        """Return the same without notes."""
+        """Return the turn without notes."""
         if self._bare is None:
             lines = [without_notes(line, names) for line in self.lines]
             self._bare = self if lines == list(self.lines) else _Shown(self.id, lines)

@@ -323,7 +323,7 @@ class Life:
         self._left = {LifeEvent.NEWER: restarts, LifeEvent.EDITED: revisions, LifeEvent.BROKE: retries}
 
     def on(self, event: LifeEvent) -> LifeState:
-        """Take note of what happened; gives the state that follows.
+        """Enter and return the state that follows from an event.
 
         Raises:
             ImpossibleEvent: that cannot happen in this state.
@@ -344,35 +344,35 @@ class Life:
         return self.state
 
     def again(self) -> None:
-        """Begin again after a restart; what was used up stays so."""
+        """Go back to `WAITING` after a restart; restarts that were used up stay so."""
         if self.reason is not Reason.RESTARTED:
             raise ImpossibleEvent(f"A turn that is {self.state.name} is not begun again.")
         self.state, self.reason = LifeState.WAITING, None
 
     @property
     def unseen(self) -> bool:
-        """Return whether it can be as if it had not been, or will be."""
+        """True if the turn can be as if it had not been, or will be."""
         put_back = self.state in (LifeState.RESTARTING, LifeState.REQUEUEING) or self.fate is Fate.WAITING
         return put_back or self.state in UNSEEN_STATES
 
     @property
     def may_act(self) -> bool:
-        """Return whether an act may begin."""
+        """True if an act may begin."""
         return (self.state, LifeEvent.ACTED) in NEXT
 
     @property
     def goes_on(self) -> bool:
-        """Return whether the model is to be asked further."""
+        """True if the model is to be asked further."""
         return self.state in LIVE and self.state is not LifeState.HOLDING
 
     @property
     def ending(self) -> bool:
-        """Return whether the model is to write no more."""
+        """True if the model is to write no more."""
         return self.state in ENDING or self.state is LifeState.DONE
 
     @property
     def fate(self) -> Fate | None:
-        """Return what becomes of its messages; None: it is not over."""
+        """The fate of the turn's messages; None: the turn is not over."""
         return None if self.reason is None else FATES[self.reason]
 
     def _as_it_counts(self, event: LifeEvent) -> LifeEvent | None:

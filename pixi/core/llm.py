@@ -147,7 +147,7 @@ class Prices(Struct, frozen=True, gc=False):
     search: float = 0.0
 
     def cost(self, usage: Usage) -> float:
-        """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
+        """Return the dollars of a use. More cached tokens than the prompt had are not believed."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         fresh = usage.prompt_tokens - cached
         prompt = fresh * self.prompt + cached * self.cached
@@ -231,7 +231,7 @@ class Request(Struct, frozen=True):
 
 
 def estimate(line: Line) -> int:
-    """Return tokens of a line, estimated from its characters."""
+    """Estimate the tokens of a line from its characters."""
     tokens = _TOKENS_PER_LINE + estimate_text(line.text)
     if isinstance(line, UserLine | ToolLine):
         tokens += TOKENS_PER_IMAGE * len(line.images)
@@ -241,17 +241,17 @@ def estimate(line: Line) -> int:
 
 
 def estimate_all(lines: Iterable[Line]) -> int:
-    """Return tokens of lines, estimated."""
+    """Estimate the tokens of several lines."""
     return sum(map(estimate, lines))
 
 
 def estimate_tools(tools: Sequence[ToolSchema]) -> int:
-    """Return tokens of the tools' descriptions, estimated."""
+    """Estimate the tokens of the tools' descriptions."""
     return sum(estimate_text(f"{t.name}{t.description}{t.parameters}") for t in tools)
 
 
 def estimate_text(text: str) -> int:
-    """Return tokens of a text by itself, estimated."""
+    """Estimate the tokens of a text, without those that a chat template puts round a line."""
     if text.isascii():
         return int(len(text) / _ASCII_CHARACTERS_PER_TOKEN) + 1
     ascii_characters = len(text.encode("ascii", "ignore"))
@@ -260,7 +260,7 @@ def estimate_text(text: str) -> int:
 
 
 def shortened(said: UserLine, tokens: float) -> UserLine:
-    """Keep its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
+    """Return the line within `tokens`: its beginning tells who speaks, its end what is asked."""
     images = said.images[: max(0, int(tokens) // (2 * TOKENS_PER_IMAGE))]
     rest = tokens - _TOKENS_PER_LINE - TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
     share = min(1.0, max(rest, 0) / estimate_text(said.text))
@@ -279,13 +279,13 @@ def presentable(cited: Cited) -> Cited | None:
     return None if url is None else Cited(url, _title(cited.title))
 
 
-def traced(sources: Iterable[Cited]) -> str:
+def sources_note(sources: Iterable[Cited]) -> str:
     """Return the note by which the persona knows later where it had something from."""
     return _TRACE + "; ".join(f"{each.title} ({each.url})" if each.title else each.url for each in sources)
 
 
-def is_trace(note: str) -> bool:
-    """Return whether a note is such a one. What a model writes so itself is not kept."""
+def is_sources_note(note: str) -> bool:
+    """Return True for a note that `sources_note` made. One that a model writes so itself is not kept."""
     return note.startswith(_TRACE)
 
 
@@ -294,7 +294,7 @@ def sources_in(notes: Iterable[str]) -> Sequence[Cited]:
     return [
         Cited(entry["url"], entry["title"] or "")
         for note in notes
-        if is_trace(note)
+        if is_sources_note(note)
         for entry in _ENTRY.finditer(note.removeprefix(_TRACE))
     ]
 
@@ -304,7 +304,7 @@ def _title(title: str) -> str:
 
 
 def _address(url: str) -> str | None:
-    """The address, with nothing in it that a command, a link or a list could stumble over; None: none."""
+    """Return the address, escaped for commands, links and lists; None where it is no page's."""
     try:
         url = _ODD.sub(lambda odd: "".join(f"%{byte:02X}" for byte in odd[0].encode()), url.strip())
     except UnicodeEncodeError:  # half a surrogate pair

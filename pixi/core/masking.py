@@ -97,14 +97,14 @@ class SecretRedactor:
         self.longest = 0
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """Hide these too, from now on; what was a secret once stays one."""
+        """Hide these secrets too, from now on; what was a secret once stays one."""
         self._known |= frozenset(secrets)
         longest_first = sorted(self._known, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self.longest = len(longest_first[0]) if longest_first else 0
 
     def begun(self, text: str) -> int:
-        """Return how many characters at the end of a text may be the beginning of a known secret."""
+        """Count the characters at the end of a text that may be the beginning of a known secret."""
         longest = 0
         for secret in self._known:
             at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
@@ -115,11 +115,11 @@ class SecretRedactor:
         return longest
 
     def hide(self, text: str) -> str:
-        """Return the text without them."""
+        """Return the text with `***` for each secret."""
         return self._put(text, lambda _: "***")
 
     def cover(self, text: str) -> str:
-        """Return the text with a dot for each of their characters, so that it keeps its length."""
+        """Return the text with a dot for each character of a secret, so that it keeps its length."""
         return self._put(text, lambda secret: "•" * len(secret))
 
     def _put(self, text: str, cover: Callable[[str], str]) -> str:

@@ -53,7 +53,7 @@ class Memory(Struct, frozen=True):
 
 
 def may_be_told(memory: Memory, venue: Venue, conversation: str, present: Collection[str]) -> bool:
-    """Return whether a memory may be told in a place.
+    """Return True if a memory may be told in a place.
 
     A DM with the person hears all. What was told to a whole guild is told again anywhere in that guild;
     what was told to some, in that same talk while it is no more public than it was; nothing else is.
@@ -77,18 +77,18 @@ def one_fact(text: str) -> str:
     return clipped(line, LONGEST_FACT)
 
 
-def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
-    """Return the places of the facts among others that say the same as this one: see `says_the_same`."""
+def same_facts(fact: str, others: Sequence[str]) -> list[int]:
+    """Return the indices of those facts that say the same as this one, see `is_same_fact`."""
     from rapidfuzz import fuzz, process
 
     near = process.extract_iter(
         fact, others, scorer=fuzz.token_set_ratio, processor=_plain, score_cutoff=_NEAR
     )
-    return [place for _, _, place in near if says_the_same(fact, others[place])]
+    return [place for _, _, place in near if is_same_fact(fact, others[place])]
 
 
-def says_the_same(one: str, other: str) -> bool:
-    """Return whether two facts differ only in order, typing mistakes, and a word or two more in one of them.
+def is_same_fact(one: str, other: str) -> bool:
+    """Return True if two facts differ only in order, typing mistakes, and a word or two more in one of them.
 
     A word that is another one makes another fact, and so does another number.
     """
@@ -98,11 +98,12 @@ def says_the_same(one: str, other: str) -> bool:
     if min(len(left), len(right)) > _SLIPS:
         return False
     for word in list(left):
-        twin = next((each for each in right if _is_a_slip(word, each)), None)
-        if twin is not None:
-            left.remove(word)
-            right.remove(twin)
-            common += 1
+        for other_word in right:
+            if _is_a_slip(word, other_word):
+                left.remove(word)
+                right.remove(other_word)
+                common += 1
+                break
     more = left or right
     return not (left and right) and len(more) <= _MORE and common >= 2 * len(more)
 
@@ -116,7 +117,7 @@ def _plain(text: str) -> str:
 
 
 def _is_a_slip(word: str, other: str) -> bool:
-    """Return whether one is the other with a typing mistake."""
+    """Return True if one word is the other with a typing mistake."""
     shorter = min(len(word), len(other))
     if shorter < 5 or any(c.isdigit() for c in word + other):
         return False
@@ -126,8 +127,8 @@ def _is_a_slip(word: str, other: str) -> bool:
     return OSA.distance(word, other, score_cutoff=most) <= most
 
 
-def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
-    """Return whether a text names a person, or repeats what tells of their words.
+def mentions_person(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
+    """Return True if a text names a person, or repeats a telling word of theirs.
 
     Args:
         text: what somebody else said in answer.
@@ -136,17 +137,18 @@ def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: 
         besides: what others wrote, which may be repeated.
     """
     besides = besides.casefold()
-    return PersonMatcher(names, (word for word in telling_words(words) if word not in besides)).is_in(text)
+    words = [word for word in distinctive_words(words) if word not in besides]
+    return PersonMatcher(names, words).is_in(text)
 
 
-def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
-    """Return the words of somebody that may tell of them, but for those that others used too."""
+def distinctive_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
+    """Return the words of a person by which they can be known again, but for those that others used too."""
     own = {word for said in words for word in _TELLING.findall(said.casefold())}
     return own.difference(word for said in besides for word in _TELLING.findall(said.casefold()))
 
 
 class PersonMatcher:
-    """Knows whether a text names a person, or repeats one of the words that tell of them.
+    """Finds texts that name a person, or repeat one of the words by which they can be known again.
 
     Thousands of words cost a text little more than a few: only those are looked for that begin as some place
     of the text does.
@@ -159,12 +161,15 @@ class PersonMatcher:
             self._telling.setdefault(word[:_SHORTEST], []).append(word)
 
     def is_in(self, text: str) -> bool:
-        """Return whether the text repeats something telling."""
+        """Return True if the text names the person or repeats such a word."""
         text = text.casefold()
         if any(_is_named(name, text) for name in self._names):
             return True
-        begun = ((at, self._telling.get(text[at : at + _SHORTEST], ())) for at in range(len(text)))
-        return any(text.startswith(word, at) for at, words in begun for word in words)
+        for at in range(len(text)):
+            words = self._telling.get(text[at : at + _SHORTEST], ())
+            if any(text.startswith(word, at) for word in words):
+                return True
+        return False
 
 
 def _is_named(name: str, text: str) -> bool:

@@ -158,7 +158,7 @@ class Abilities(Struct, frozen=True):
     asks: bool = True
 
     def of(self, need: Need) -> Sequence[str]:
-        """Return what it has of something that a command or a tool needs."""
+        """Return what the place has of a need; empty where the need is not met."""
         match need:
             case "stickers":
                 return self.stickers
@@ -169,7 +169,7 @@ class Abilities(Struct, frozen=True):
 _SHOWING = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # a command that shows a picture
 
 
-def on_record(picture: Picture, said: str) -> str:
+def picture_on_record(picture: Picture, said: str) -> str:
     """Write what is kept of an act that shows a picture: where it is, its service, and the command.
 
     Words that are not those of the command stand behind the service, after a tab.
@@ -179,8 +179,8 @@ def on_record(picture: Picture, said: str) -> str:
     return f"{place}\n{said}" if words == _words_in(said) else f"{place}\t{words}\n{said}"
 
 
-def from_record(kept: str) -> tuple[Picture, str]:
-    """The picture without its file, and the command, of what was kept."""
+def picture_from_record(kept: str) -> tuple[Picture, str]:
+    """Return the picture, without its file, and the command that `picture_on_record` wrote."""
     first, _, said = kept.partition("\n")
     place, has_words, words = first.partition("\t")
     link, address, service = (*place.split(" ", 2), "", "")[:3]
@@ -292,7 +292,7 @@ def card_on_record(card: Card) -> str:
 
 
 def card_from_record(kept: str) -> Card:
-    """The card that was kept, but for a picture that has no address; of older records its words alone."""
+    """Return the card that was kept, without a picture that has no address; of older records the words."""
     try:
         form = json.loads(kept.rpartition("\n")[2])
         drawn = form["fallback"]
@@ -305,7 +305,7 @@ def card_from_record(kept: str) -> Card:
 
 
 def _as_plain_json(data: Data) -> dict[str, Any] | list[Any] | None:
-    """Return a copy of it that nobody alters; None: it is no JSON, or too much."""
+    """Return a copy of a card's data that nobody alters; None: it is no JSON, or too long."""
     if isinstance(data, str | bytes):
         return None
     try:
@@ -338,18 +338,18 @@ class Attached(Struct, frozen=True):
 
 
 def told_picture(name: str, described: str = "", why_not: str = "") -> str:
-    """Return a picture by its name; `why_not`: why it is not shown, in a few words."""
+    """Name a picture in the text of a message; `why_not`: why it is not shown, in a few words."""
     described = f", described as: {described}" if described else ""
     return f'[picture "{name}"{described}{f"; {why_not}" if why_not else ""}]'
 
 
 def told_text(name: str, text: str, characters: int) -> str:
-    """Return a file with its text, as far as it has so many characters."""
+    """Put a file into the text of a message: its name, and at most so many characters of its text."""
     return f'[file "{name}":]\n{read_part(text.strip(), characters)}\n[end of "{name}"]'
 
 
 def told_size(size: int) -> str:
-    """Return bytes, for people."""
+    """Write a number of bytes for people."""
     return f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{max(size, 100) / 1_000:.1f} kB"
 
 
@@ -366,13 +366,13 @@ def read_part(text: str, characters: int) -> str:
 
 
 def words_of(text: str) -> str:
-    """Return the words of a message as it is kept, without what it carries."""
+    """Return what the author wrote of a message's text, without the pictures and files that follow."""
     block = _BLOCK.search(text)
     return text if block is None else text[: block.start()]
 
 
 def carried_by(text: str) -> list[tuple[str, bool]]:
-    """Return what a message carries, as it is kept: names, each with whether it is a picture."""
+    """Return the names of the pictures and files in a message's text, each with True for a picture."""
     found: list[tuple[str, bool]] = []
     block = _BLOCK.search(text)
     named = block and _NAMED.match(text, block.start())

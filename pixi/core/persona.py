@@ -90,7 +90,7 @@ _FOREIGN_TOLD = "I speak {} here, but the small model that I run on does not kno
 
 
 def shortcomings(persona: Persona, *, small: bool) -> str:
-    """Tell in one line what a tiny model does without, and what it does instead; "" for a larger one."""
+    """Write in one line what a tiny model lacks, and what it does instead; "" for a larger one."""
     if not small:
         return ""
     looks = f"; when asked, it quotes {', '.join(persona.databases)}" if persona.databases else ""
@@ -98,18 +98,18 @@ def shortcomings(persona: Persona, *, small: bool) -> str:
 
 
 def speaks_unknown(persona: Persona, known: Collection[str]) -> bool:
-    """Return True where the persona's language is none of those that a model knows, by their codes."""
+    """Return True if the persona's language is none of those that a model knows, by their codes."""
     return _code(persona.language) not in known
 
 
 def on_bundled(persona: Persona, known: Collection[str]) -> str:
-    """Tell in one line what a persona does without on the bundled model, which knows some languages."""
+    """Write in one line what a persona lacks on the bundled model, which knows some languages."""
     language = f"; it does not know {persona.language}" if speaks_unknown(persona, known) else ""
     return f"on the bundled model: {shortcomings(persona, small=True)}{language}"
 
 
 def foreign_words(persona: Persona) -> str:
-    """Give what it says where its model does not know its language: its own words, or some in it."""
+    """Return the words of a persona whose model does not know its language: its own, or usual ones in it."""
     if persona.when_foreign:
         return persona.when_foreign[0]
     return _FOREIGN.get(_code(persona.language)) or _FOREIGN_TOLD.format(f"“{persona.language}”")

@@ -54,15 +54,15 @@ def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target
     for form, room in product(forms, ("", " ", "\n")):  # room: `\\]` at the end would be a literal bracket
         text = f"{opening} {form}{room}]"
         alone = [CommandEnded(name, argument_as_read, target=target)]
-        if read_again(text, names) == alone and read_again(text + tail, names) == [*alone, end]:
+        if commands_in(text, names) == alone and commands_in(text + tail, names) == [*alone, end]:
             return text
     closed = f"{opening} {_escaped_outside_code(argument)}\n```\n]"
-    if len(read_again(closed, names)) == 1 and read_again(closed + tail, names)[1:] == [end]:
+    if len(commands_in(closed, names)) == 1 and commands_in(closed + tail, names)[1:] == [end]:
         return closed
     return f"{opening} {_escaped(argument.replace('`', _TICK))} ]"
 
 
-def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
+def commands_in(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
     """Return the whole commands in a text; a broken one counts as none."""
     stream = CommandStream(names)
     events = [*stream.feed(text), *stream.close()]
@@ -70,7 +70,7 @@ def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnd
 
 
 def joined(commands: Sequence[tuple[str, str]]) -> str:
-    """Clean commands, each with the separator that stood before it, as one text."""
+    """Join clean commands, each given with the separator that stood before it."""
     return "".join(
         text if number == 0 else separator + text for number, (separator, text) in enumerate(commands)
     )
@@ -184,7 +184,7 @@ class ReplyReading:
         return self._limits.reply_characters - self._left
 
     def feed(self, text: str) -> list[CommandEvent]:
-        """Take a piece of it; gives the command events that became certain."""
+        """Take a piece of the reply; return the command events that became certain."""
         if self.closed:
             return []
         self._left -= len(text)
@@ -208,7 +208,7 @@ class ReplyReading:
         return []
 
     def close(self) -> list[CommandEvent]:
-        """End the reply; gives what the parser still held, unless a limit was reached before."""
+        """End the reply; return what the parser still held, unless a limit was reached before."""
         if self.over:
             return []
         events = [event for step in self.closing() for event in step]
@@ -218,7 +218,7 @@ class ReplyReading:
         return events
 
     def closing(self) -> Iterator[list[CommandEvent]]:
-        """Nearly all of what `close` gives, in steps between which others may do something; then `close`."""
+        """Yield most of what `close` gives, in steps between which others may run; then call `close`."""
         self.closed = True
         for events in () if self.over else self._parser.closing():
             yield self._sift(events)
@@ -226,12 +226,12 @@ class ReplyReading:
                 return
 
     def exceed(self, limit: str = "") -> None:
-        """A limit was reached: nothing more is read."""
+        """Stop reading: the limit of this name was reached."""
         self.closed = self.over = True
         self.limit = self.limit or limit
 
     def message(self, text: str, *, complete: bool = True) -> list[CommandEvent]:
-        """Return a message that no command held: prose, or words said in the model's place."""
+        """Add a message that stood in no command, prose or words said for the model; return its events."""
         if SEND not in self._names or not self._commands_left:
             return []
         self._commands_left -= 1
@@ -243,7 +243,7 @@ class ReplyReading:
         return [CommandStarted(SEND), CommandText(text), CommandEnded(SEND, text, complete)]
 
     def _sift(self, events: list[Event]) -> list[CommandEvent]:
-        """Return the command events among them; prose, calls and limits are taken note of."""
+        """Return the command events among the parser's; note prose, calls and limits."""
         sifted: list[CommandEvent] = []
         for event in events:
             if self.over:
@@ -283,7 +283,7 @@ class ReplyReading:
         return [*sent, event]
 
     def _cut_argument(self, event: CommandText) -> list[CommandEvent]:
-        """Return the open command ends in this piece, where it grows too long, and with it the reply."""
+        """End the open command in this piece, where it grows too long, and with it the reply."""
         argument = "".join(self._argument)[: self._limits.argument_characters].strip()
         self.acts.append(Act(self._name, argument, self._separator, target=self._target))
         self.exceed("argument_characters")
@@ -291,7 +291,7 @@ class ReplyReading:
         return [CommandText(event.text[: self._argument_left]), ended]
 
     def _take_prose(self) -> list[CommandEvent]:
-        """Note the stretch of prose that ends here; gives it as a message where all prose is sent."""
+        """Note the stretch of prose that ends here; return it as a message where all prose is sent."""
         text = "".join(self._between).strip()
         self._between.clear()
         if not text:
@@ -353,7 +353,7 @@ _HELD = frozenset({NOTE, REACT})  # what may be held back together with the mess
 
 
 class RepeatFilter:
-    """Hold back how a reply begins until its first message is known to be no repeat: `sift` what was read.
+    """Holds the beginning of a reply back until its first message is surely no repeat: `sift` each piece.
 
     If `found`, nothing of the reply was let through; either drop the filter and ask the model anew, or let
     the repeat stand. `release` gives what is still held; it must be called at the end of the reply.
@@ -377,7 +377,7 @@ class RepeatFilter:
         self.found = False
 
     def sift(self, events: list[CommandEvent]) -> list[CommandEvent]:
-        """Take events as they were read; gives those that may be shown and performed, in order."""
+        """Take events as they were read; return those that may be shown and performed, in order."""
         if not self._watching:
             return events
         self._held += events
@@ -389,7 +389,7 @@ class RepeatFilter:
         return []
 
     def release(self) -> list[CommandEvent]:
-        """Hold nothing back any more; gives what was."""
+        """Hold nothing back any more; return what was held."""
         self._watching = False
         held, self._held = self._held, []
         return held
@@ -400,7 +400,8 @@ class RepeatFilter:
                 self._in_message = name == SEND
                 return self._in_message or name in _HELD
             case CommandText(text):
-                self._text += text if self._in_message else ""
+                if self._in_message:
+                    self._text += text
                 words = bare_words(self._text)
                 return any(earlier.startswith(words) for earlier in self._said)
             case CommandEnded(argument=argument):
@@ -425,7 +426,7 @@ def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -
         if len(said) >= _LAST:
             break
         if isinstance(line, AssistantLine):
-            said[:0] = [act.argument for act in read_again(line.text, names) if act.name == SEND]
+            said[:0] = [act.argument for act in commands_in(line.text, names) if act.name == SEND]
     return said[-_LAST:]
 
 

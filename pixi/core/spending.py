@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
@@ -132,7 +132,7 @@ def next_month(day: int) -> date:
 
 
 class UsageScope(Struct, frozen=True):
-    """Account of a use: whoever asked, and where; "" for nobody and nowhere.
+    """Account of a use: who asked, and where; "" for nobody and nowhere.
 
     Attributes:
         person: id of the author.
@@ -183,7 +183,7 @@ class UsageEntry(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """Return whether nothing was used."""
+        """True if nothing was used."""
         return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
     def __add__(self, other: "UsageEntry") -> "UsageEntry":
@@ -198,7 +198,7 @@ class UsageEntry(Struct, frozen=True):
         )
 
     def __sub__(self, other: "UsageEntry") -> "UsageEntry":
-        """Return what there is more of than in the other."""
+        """Subtract another use."""
         usage = other.usage
         less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens, -usage.searches)
         return self + UsageEntry(
@@ -224,7 +224,7 @@ class Allowance(Struct, frozen=True):
 
     @property
     def is_bounded(self) -> bool:
-        """Return whether there is a limit."""
+        """True if there is a limit."""
         return any(self.of(kind) is not None for kind in KINDS)
 
     def of(self, kind: Kind) -> int | None:
@@ -247,7 +247,7 @@ class Budgets(Struct, frozen=True):
     month_dollars: float | None = None
 
     def of(self, scope: Scope) -> Allowance:
-        """Return what one of them may use."""
+        """Return the daily limits of a scope."""
         allowance: Allowance = getattr(self, scope)
         return allowance
 
@@ -284,7 +284,7 @@ def search_prices(dollars: float | None) -> Prices | None:
 
 
 def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None) -> UsageEntry:
-    """Return what a call of a model comes to, on somebody's account; on which day is left open."""
+    """Return the ledger's entry for a call of a model, on somebody's account; its day is not set."""
     counted = usage.prompt_tokens + usage.completion_tokens + usage.searches
     return UsageEntry(
         person=payer.person,
@@ -298,7 +298,7 @@ def spent_on(payer: UsageScope, model: str, usage: Usage, prices: Prices | None)
 
 
 def counted(finished: Finished, request: Request, characters: int, *, failed: bool) -> Finished:
-    """Return what a call of a model used; estimated where its server did not count, or was not heard out.
+    """Return how a call of a model ended, with its use; estimated where the server did not count it.
 
     Args:
         finished: how it ended, as far as that was heard.
@@ -309,7 +309,7 @@ def counted(finished: Finished, request: Request, characters: int, *, failed: bo
     if finished.usage != Usage() or (failed and not characters):
         return finished
     prompt = estimate_all(request.lines) + estimate_tools(request.tools)
-    return structs.replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))
+    return replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))
 
 
 def as_row(row: UsageEntry, by: Part) -> dict[str, object]:
@@ -329,13 +329,13 @@ def as_row(row: UsageEntry, by: Part) -> dict[str, object]:
 
 
 def every_day(rows: Sequence[UsageEntry], first: int, last: int) -> list[UsageEntry]:
-    """Return the days in order, also those on which nothing was used."""
+    """Return one entry for each day in order, also for those on which nothing was used."""
     known = {row.day: row for row in rows}
-    return [known.get(day, replace(UsageEntry(), day=day)) for day in range(first, last + 1)]
+    return [known.get(day, UsageEntry(day=day)) for day in range(first, last + 1)]
 
 
 def summed_up(when: str, spent: UsageEntry) -> str:
-    """Return one sentence of all that was used."""
+    """Write one sentence of all that was used."""
     usage = spent.usage
     searches = f"{how_many(usage.searches, 'web search', 'web searches')}, " if usage.searches else ""
     return (
@@ -346,7 +346,7 @@ def summed_up(when: str, spent: UsageEntry) -> str:
 
 
 def of_the_month(month: UsageEntry, stop: float | None) -> str:
-    """Return what the month came to, beside what it may; None: whatever it costs."""
+    """Write the cost of the month, and its limit in dollars; None: there is no limit."""
     if stop is None:
         return f"This month: {cost_of(month)}, with no limit (month_dollars)."
     return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
@@ -358,7 +358,7 @@ def of_searches(ways: Sequence[UsageEntry]) -> str:
 
 
 def short(count: int) -> str:
-    """Return a number as one reads it at a glance."""
+    """Write a number short, e.g. `12.3k`."""
     for unit, size in (("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)):
         if count >= 10 * size or (unit != "k" and count >= size):
             return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"
@@ -366,13 +366,13 @@ def short(count: int) -> str:
 
 
 def share(row: UsageEntry) -> str:
-    """Return how much of what was read came out of a cache."""
+    """Write the share of prompt tokens that came out of a cache, e.g. `80%`."""
     read = row.usage.prompt_tokens
     return f"{min(row.usage.cached_tokens, read) / read:.0%}" if read else "–"
 
 
 def dollars(cost: float) -> str:
-    """Return a sum; small ones to the first two digits that count."""
+    """Write dollars; small sums to the first two digits that count."""
     if 0 < cost < 0.0001:
         return "<$0.0001"
     return f"${cost:.2g}" if 0 < cost < 0.095 else f"${cost:,.2f}"
@@ -386,10 +386,10 @@ def cost_of(row: UsageEntry) -> str:
 
 
 def how_many(number: int, thing: str, things: str = "") -> str:
-    """Return a number with what is counted: `1 message`, `2 messages`."""
+    """Write a number with its noun: `1 message`, `2 messages`."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
-    """Return names for a line: the first few of them."""
+    """Write names on one line: the first few of them."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")

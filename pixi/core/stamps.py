@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.llm import TOKENS_PER_IMAGE, PartKind, Span, UserLine, estimate, shortened
@@ -88,7 +88,8 @@ def stamp(
         parts = [*_shortly(messages, reminders, broke_off=broke_off)]
     else:
         parts = [LinePart("stamp", _told_time(local_time)), *_reminding(reminders)]
-        parts += [LinePart("stamp", BROKE_OFF)] if broke_off else ()
+        if broke_off:
+            parts.append(LinePart("stamp", BROKE_OFF))
         parts += _Stamp(messages, group=group).parts()
     return _joined(parts, tuple(image for message in messages for image in message.images))
 
@@ -125,22 +126,22 @@ def parts_of(line: UserLine) -> list[LinePart]:
     parts: list[LinePart] = []
     for part in _cut_apart(line) or (LinePart("words", line.text),):
         if part.goes_on:
-            parts[-1] = structs.replace(parts[-1], text=parts[-1].text + part.text)
+            parts[-1] = replace(parts[-1], text=parts[-1].text + part.text)
         else:
             parts.append(part)
     return [shown for part in parts for shown in _shown(part)]
 
 
 def _shown(part: LinePart) -> Iterator[LinePart]:
-    """Yield what is Pixi's own of a message, and the words below."""
+    """Yield the part; one of a message as two: the stamp, which is Pixi's own, and the words below it."""
     head, _, words = part.text.partition("\n")
     if part.kind != "stamp" or not (words or head.startswith(">")):
         yield part
     elif head.startswith(">"):
-        yield structs.replace(part, kind="words")
+        yield replace(part, kind="words")
     else:
-        yield structs.replace(part, text=head)
-        yield structs.replace(part, kind="words", text=words)
+        yield replace(part, text=head)
+        yield replace(part, kind="words", text=words)
 
 
 def _cut_apart(line: UserLine) -> list[LinePart]:
@@ -171,7 +172,8 @@ def without(line: UserLine, person: str) -> UserLine | None:
     if sum(part.pictures for part in parts) == len(line.images):
         at = 0
         for part in parts:
-            images += line.images[at : at + part.pictures] if person not in part.people else ()
+            if person not in part.people:
+                images += line.images[at : at + part.pictures]
             at += part.pictures
     elif not any(_is_said(part) and part.people[0] == person for part in parts):
         images += line.images  # else it is not certain whose they are
@@ -193,7 +195,7 @@ def recalled(message: Message) -> Message:
 def _shortly(
     messages: Sequence[Message], reminders: Sequence[Reminder | Citation], *, broke_off: bool
 ) -> Iterator[LinePart]:
-    """The rows for a small model. Where its reply broke off, the words right above it are not repeated."""
+    """Yield the rows for a small model. Where its reply broke off, the words right above it are left out."""
     for each in reminders:
         if isinstance(each, Citation):
             yield LinePart("document", _cited_shortly(each), about=prompt_name(each.source))
@@ -219,12 +221,7 @@ class _Stamp:
         for message in self._messages:
             earlier = list(self._rests_on(message))
             yield from earlier
-            goes_on = (
-                not earlier
-                and last is not None
-                and (last.author, last.addressed, last.again)
-                == (message.author, message.addressed, message.again)
-            )
+            goes_on = not earlier and last is not None and _is_continued(last, message)
             yield from self._told(message, named=self._group or bool(earlier), goes_on=goes_on)
             last = message
 
@@ -250,7 +247,9 @@ class _Stamp:
             goes_on: the words above are the same person's, who need not be named again.
         """
         author, pictures = message.author, len(message.images)
-        parts = [] if goes_on or message.addressed else ["overheard"]
+        parts: list[str] = []
+        if not (goes_on or message.addressed):
+            parts.append("overheard")
         if named and not goes_on:
             parts.append(_whose(author))
         if message.again and message.addressed:
@@ -258,13 +257,17 @@ class _Stamp:
         if pictures:
             parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
         if (self._numbered or message.again) and message.number:
-            number = f"#{message.number}"
-            parts[:1] = [f"{number} {parts[0]}"] if named and not goes_on else [number, *parts[:1]]
+            if named and not goes_on:
+                parts[0] = f"#{message.number} {parts[0]}"
+            else:
+                parts.insert(0, f"#{message.number}")
         own, words = (author.id,), quoted(message.text)
         last = message.quoted[-1] if message.quoted else None
         if last is not None and last.id == message.reply_to:
-            if self._is_known(last) or last.author is None:
-                parts.append(f"replying to {f'#{last.number}' if self._is_known(last) else _whose(None)}")
+            if self._is_known(last):
+                parts.append(f"replying to #{last.number}")
+            elif last.author is None:
+                parts.append(f"replying to {_whose(None)}")
             elif parts:  # it goes with either of the two
                 yield LinePart("stamp", ", ".join(parts), own, pictures)
                 told = f", replying to {_whose(last.author)}"
@@ -273,14 +276,17 @@ class _Stamp:
                 return
             else:
                 yield LinePart("stamp", f"replying to {_whose(last.author)}:", _people(author, last.author))
-        rows = [f"{', '.join(parts)}:"] if parts else []
-        rows += [words] if words else ()
+        rows = []
+        if parts:
+            rows.append(f"{', '.join(parts)}:")
+        if words:
+            rows.append(words)
         if rows:
             yield LinePart("stamp", "\n".join(rows), own, pictures)
 
 
 def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[LinePart]:
-    """The blocks of what comes to mind, one for each person and place."""
+    """Yield the blocks of reminders and citations, one for each person and place."""
     for reminder in reminders:
         match reminder:
             case Reminder(person, facts, source):
@@ -296,18 +302,27 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[LinePart]:
 
 
 def _cited_shortly(citation: Citation) -> str:
-    """Return the same on one line, for a small model. No quotation mark in it but those round the words."""
+    """Return a citation on one line, for a small model: no quotation marks but those round the words."""
     return f'{prompt_name(citation.source)} says: "{prompt_name(citation.text, longest=_LONGEST_CITED)}"'
 
 
 def without_additions(text: str) -> str:
-    """Return what people wrote of a small model's line: no words of documents, and no word to go on."""
+    """Return a small model's line without the words of documents and the word to go on."""
     return _CITED_SHORTLY.sub("", text).removeprefix(_BROKE_OFF_SHORTLY).lstrip("\n")
 
 
 def told_id(person: str) -> str:
     """Return the mark that names a person in a stamped line. A name stands before it, in quotation marks."""
     return f"(id {prompt_name(person)})"
+
+
+def _is_continued(message: Message, following: Message) -> bool:
+    """Return True if a message needs no line above it but that of the message before."""
+    return (message.author, message.addressed, message.again) == (
+        following.author,
+        following.addressed,
+        following.again,
+    )
 
 
 def _people(author: Author, other: Author | None) -> tuple[str, ...]:
@@ -407,7 +422,7 @@ class LineFitter(Struct, frozen=True):
 
 
 def _first(end: int, holds: Callable[[int], bool]) -> int:
-    """The first number for which it holds, as for all after it; `end` where it holds for none before."""
+    """Return the first number below `end` from which on `holds` is true; `end` where there is none."""
     return bisect_left(range(end), True, key=holds)
 
 
@@ -424,7 +439,7 @@ def _without(messages: Iterable[Message], gone: Sequence[Message]) -> list[Messa
 
 
 def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
-    """Remove so many pictures, the oldest ones; it is told where there were some."""
+    """Remove the oldest pictures; a line in the text tells that they are gone."""
     left = []
     for message in messages:
         fewer = min(gone, len(message.images))
@@ -435,7 +450,7 @@ def _without_pictures(messages: Iterable[Message], gone: int) -> list[Message]:
 
 
 def _cut_to(message: Message, characters: int) -> Message:
-    """Keep so many characters of its text, those at its beginning and its end."""
+    """Return the message with so many characters of its text, from the beginning and the end."""
     text = message.text
     if len(text) <= characters + _GAP:
         return message

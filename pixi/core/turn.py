@@ -23,9 +23,9 @@ from pixi.core.llm import (
     ToolSchema,
     Usage,
     UserLine,
-    is_trace,
+    is_sources_note,
     presentable,
-    traced,
+    sources_note,
 )
 from pixi.core.message import Image
 from pixi.core.reading import SILENCE, CommandEvent, ProsePolicy, ReplyReading, joined, written
@@ -61,7 +61,7 @@ class Round:
         self.refused = False
 
     def take_call(self, call: ToolCall) -> None:
-        """The model asks for a tool. What was broken in the model's prompt is whole in the call."""
+        """Add a call that the model asked for. Control words that its prompt held broken are made whole."""
         arguments = _ESCAPED_BREAK.sub(r"\1", unbroken(call.arguments))
         self.calls.append(call if arguments == call.arguments else replace(call, arguments=arguments))
         self.answers.append(None)
@@ -75,10 +75,10 @@ class Round:
             (act.separator, written(act.name, act.argument, names, act.target))
             for act in self.reading.acts
             # Where something is from, the model may not say.
-            if act.delivered and not (act.name == NOTE and is_trace(act.argument))
+            if act.delivered and not (act.name == NOTE and is_sources_note(act.argument))
         ]
         if clean and self.cited and NOTE in names:
-            clean.append(("\n", written(NOTE, traced(self.cited), names)))
+            clean.append(("\n", written(NOTE, sources_note(self.cited), names)))
         text = joined(clean)
         if all(answer is None for answer in self.answers):  # calls that nobody began are not history
             return [AssistantLine(text)] if text else []
@@ -92,7 +92,9 @@ class Round:
         ]
 
 
-_MOST_CALLS = 64  # in a round that are answered, if only that they are too many; the others are not heard
+# Tool calls accepted per round. Calls above `Limits.tool_calls` get an error as their result; calls above
+# this number are ignored, unless the limit itself is higher.
+_MOST_CALLS = 64
 
 
 class Turn:
@@ -189,7 +191,7 @@ class Turn:
 
     @property
     def closed(self) -> bool:
-        """The reply is over though its stream may go on: a limit was reached, or it plays the person."""
+        """True if the reply is over, though its stream may go on: at a limit, or where it plays a person."""
         return bool(self._rounds) and self._reading.closed
 
     @property
@@ -227,7 +229,7 @@ class Turn:
         return tuple(self._sources.values())
 
     def request(self) -> Request:
-        """Return the next question: the one before and a tail. The last one has no tools, and no search."""
+        """Return the next request: the one before and a tail. The last one has no tools, and no search."""
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
@@ -239,7 +241,7 @@ class Turn:
         return Request(lines, tools, self._grammar, search=search, repeats=repeats)
 
     def feed(self, delta: Delta) -> list[CommandEvent]:
-        """Take what the model yielded; gives the command events to show and to perform, in order."""
+        """Take what the model yielded; return the command events to show and to perform, in order."""
         if type(delta) is Text:  # the one that comes hundreds of times
             return self._reading.feed(delta.text)
         match delta:
@@ -263,11 +265,11 @@ class Turn:
         return []
 
     def closing(self) -> Iterator[list[CommandEvent]]:
-        """Read on what the ended stream left open, in steps. What is left of it `end_round` gives."""
+        """Yield what the ended stream left open, in steps; `end_round` returns what is left after them."""
         return self._reading.closing()
 
     def end_round(self) -> list[CommandEvent]:
-        """End the stream; gives what was still open, and prose if it is to be sent."""
+        """End the stream; return what was still open, and prose if it is to be sent."""
         events = self._close_reply()
         last = self._rounds[-1]
         if last.calls and not self._reading.over:
@@ -303,45 +305,45 @@ class Turn:
         self.finish = "stop"
 
     def break_off(self) -> list[CommandEvent]:
-        """Return the stream failed: nothing more is asked; gives the open command, as far as it got."""
+        """End the turn, since its stream failed; return the open command, as far as it got."""
         events = self._close_reply() if self._state == "read" else []
         self._state = "done"
         return events
 
     def exceed(self) -> None:
-        """A limit was reached outside of the reply's text: the reply is closed and no round follows."""
+        """Close the reply, and let no round follow: a limit outside of the reply's text was reached."""
         if self._rounds:
             self._reading.exceed()
         self._state = "done"
         self.finish = "limit"
 
     def used(self, request: Request, *, failed: bool) -> Finished:
-        """Return what the last request used, see `counted`."""
+        """Return how the last request ended, with its use; see `pixi.core.spending.counted`."""
         return counted(self._counted, request, self._reading.length, failed=failed)
 
     def refuse(self) -> None:
-        """The model is not asked at all; what is to be said in its place follows with `say`."""
+        """Do not ask the model at all; `say` then gives what is said in its place."""
         self._begin_round()
         self._state = "done"
         self.finish = "limit"
 
     def end_tools(self) -> None:
-        """The next round is the last, and has no tools."""
+        """Make the next round the last one, without tools."""
         self._tools_are_over = True
 
     def say(self, text: str) -> list[CommandEvent]:
-        """Return a message said in the model's place; it is one of the turn's commands."""
+        """Say something in the model's place; return the events of that command."""
         return self._reading.message(text) if self._rounds else []
 
     def answer(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result. When all are answered, the turn wants the model again."""
         last = self._rounds[-1]
-        last.answers[next(n for n, asked in enumerate(last.calls) if asked is call)] = (text, images)
+        last.answers[last.calls.index(call)] = (text, images)  # no two calls of a round are equal
         if self._state == "calls" and None not in last.answers:
             self._state = "ask"
 
     def delivered(self, number: int) -> None:
-        """The command that ended as the `number`th of the turn, from 0, was performed."""
+        """Note that a command was performed; `number` counts the commands that ended in the turn, from 0."""
         for reply in self._rounds:
             acts = reply.reading.acts
             if number < len(acts):
@@ -351,7 +353,7 @@ class Turn:
 
     @property
     def _whole(self) -> list[Round]:
-        """The rounds whose streams did not break off unseen."""
+        """The rounds whose streams did not break off, or were seen in part."""
         return [each for each in self._rounds if not each.broken]
 
     @property

@@ -111,8 +111,9 @@ def escaped_lines(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves, and
-    without those that turn the direction of all that follows.
+    """Return the text without control characters, broken halves, and marks that turn the direction.
+
+    Control characters are C0, DEL and C1; line breaks and tabs stay.
 
     Without its escape character an escape sequence is plain text. Each character is judged alone, so
     that a message shown piece by piece ends up the same as one shown whole.
@@ -121,12 +122,12 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    """`printable`, with every run of white space made one space."""
+    """Return the text as `printable` does, with every run of white space made one space."""
     return " ".join(printable(text.replace("\n", " ")).split())
 
 
 def json_line(value: object) -> str:
-    """JSON in one line that stays one line, and harmless, in whatever shows it; nothing of it is lost."""
+    """Return JSON on one line that is harmless wherever it is shown; nothing of the value is lost."""
     text = json.dumps(value, ensure_ascii=False)
     return _RAW_CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

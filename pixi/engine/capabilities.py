@@ -14,12 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
-from pixi.core.grammar import command_grammar
 from pixi.core.llm import AssistantLine, Line, ToolSchema, UserLine, estimate_tools
 from pixi.core.lru import LRU
 from pixi.core.message import Abilities
 from pixi.core.persona import Persona
-from pixi.core.prompt import CommandHelp
+from pixi.core.prompt import CommandHelp, command_grammar
 from pixi.toolbox.commands import BY_SETTING, Command, CommandRegistry
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
 
@@ -93,41 +92,51 @@ def capabilities_of(
     chosen = [command.name for command in commands] if persona.commands is None else persona.commands
     known = {command.name: command for command in commands}
     named = [known[name] for name in chosen if not _is_unset(name, known)]
-    mine = [command for command in named if command.needs is None or abilities.of(command.needs)]
-    tools = {tool.name: tool for tool in toolbox}
-    its_tools: dict[str, Tool] = {}
-    for name in persona.tools:
-        if name in toolbox.sources:
-            its_tools |= {tool.name: tool for tool in toolbox if tool.source == name}
-        elif name in tools:
-            its_tools[name] = tools[name]
-    its_tools |= {tool.name: tool for tool in toolbox if _is_given(tool, persona)}
-    for name in persona.databases:
-        source = f"{_DATABASE}:{name}"
-        its_tools |= {tool.name: tool for tool in toolbox if tool.source == source}
-    found = {name: tool for name, tool in its_tools.items() if tool.source == WEB_SEARCH}
-    if searches:
-        its_tools = {name: tool for name, tool in its_tools.items() if name not in found}
-    for name in persona.confirm:
-        if name in its_tools:
-            its_tools[name] = replace(its_tools[name], approval=True)
-    its_tools = {
-        name: tool
-        for name, tool in its_tools.items()
-        if (tool.needs is None or abilities.of(tool.needs))
-        and (abilities.changes or not tool.writes)
-        and (abilities.asks or tool.approval is not True)
-    }
-    lines = tuple(_help(command, abilities) for command in mine)
+    served = [command for command in named if command.needs is None or abilities.of(command.needs)]
+    named_tools = _tools_of(persona, toolbox)
+    has_search = any(tool.source == WEB_SEARCH for tool in named_tools.values())
+    tools: dict[str, Tool] = {}
+    for name, tool in named_tools.items():
+        if searches and tool.source == WEB_SEARCH:
+            continue
+        allowed = replace(tool, approval=True) if name in persona.confirm else tool
+        if _is_usable(allowed, abilities):
+            tools[name] = allowed
+    lines = tuple(_help(command, abilities) for command in served)
     return Capabilities(
-        names={command.name: command.aliases for command in mine},
+        names={command.name: command.aliases for command in served},
         help=lines,
         grammar=command_grammar(lines, silence=persona.silence, small=small),
-        tools=its_tools,
-        schemas=tuple(tool.schema for tool in its_tools.values()),
-        searches=searches and bool(found),
+        tools=tools,
+        schemas=tuple(tool.schema for tool in tools.values()),
+        searches=searches and has_search,
         unserved=_unserved(commands, abilities),
     )
+
+
+def _tools_of(persona: Persona, toolbox: Toolbox) -> dict[str, Tool]:
+    """Return the tools that a persona names or is given, by name: first those of its file, in that order."""
+    known = {tool.name: tool for tool in toolbox}
+    tools: dict[str, Tool] = {}
+    for name in persona.tools:
+        if name in toolbox.sources:
+            tools |= {tool.name: tool for tool in toolbox if tool.source == name}
+        elif name in known:
+            tools[name] = known[name]
+    tools |= {tool.name: tool for tool in toolbox if _is_given(tool, persona)}
+    for name in persona.databases:
+        source = f"{_DATABASE}:{name}"
+        tools |= {tool.name: tool for tool in toolbox if tool.source == source}
+    return tools
+
+
+def _is_usable(tool: Tool, abilities: Abilities) -> bool:
+    """Return True if a tool can do its work in a place of these abilities."""
+    if tool.needs is not None and not abilities.of(tool.needs):
+        return False
+    if tool.writes and not abilities.changes:
+        return False
+    return abilities.asks or tool.approval is not True
 
 
 def _is_given(tool: Tool, persona: Persona) -> bool:
@@ -166,25 +175,24 @@ def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox)
     tools = [tool.name for tool in toolbox]
     # A database that was there and is gone, as a folder may while it is used, is no mistake of the persona's.
     databases = [name for kind, _, name in (s.partition(":") for s in toolbox.sources) if kind == _DATABASE]
-    wanted = [
-        *(
-            ("commands", "command", name, known)
-            for name in persona.commands or ()
-            if not _is_unset(name, known)
-        ),
-        *(
-            ("tools", "tool", name, tools)
-            for name in persona.tools
-            if name not in toolbox.sources and not _may_come(name, toolbox)
-        ),
-        *(("confirm", "tool", name, tools) for name in persona.confirm if not _may_come(name, toolbox)),
-        *(("databases", "database", name, databases) for name in persona.databases),
-    ]
-    return [
-        MissingName(key, _told(kind, name, here), name)
-        for key, kind, name, here in wanted
-        if name not in here
-    ]
+    missing: list[MissingName] = []
+
+    def check(key: str, kind: str, name: str, here: Sequence[str]) -> None:
+        if name not in here:
+            missing.append(MissingName(key, _missing_text(kind, name, here), name))
+
+    for name in persona.commands or ():
+        if not _is_unset(name, known):
+            check("commands", "command", name, known)
+    for name in persona.tools:
+        if name not in toolbox.sources and not _may_come(name, toolbox):
+            check("tools", "tool", name, tools)
+    for name in persona.confirm:
+        if not _may_come(name, toolbox):
+            check("confirm", "tool", name, tools)
+    for name in persona.databases:
+        check("databases", "database", name, databases)
+    return missing
 
 
 def _may_come(name: str, toolbox: Toolbox) -> bool:
@@ -195,7 +203,7 @@ def _may_come(name: str, toolbox: Toolbox) -> bool:
     return any(name.startswith((f"{each}_", f"{each.replace('_', '-')}_")) for each in servers)
 
 
-def _told(kind: str, name: str, known: Iterable[str]) -> str:
+def _missing_text(kind: str, name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, 1)
@@ -208,14 +216,16 @@ def not_named(
     persona: Persona, commands: Iterable[str], tools: Iterable[Tool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """List the names of registered commands and tools that the persona goes without."""
-    return (
-        () if persona.commands is None else tuple(name for name in commands if name not in persona.commands),
-        tuple(
-            tool.name
-            for tool in tools
-            if not ({tool.name, tool.source} & {*persona.tools} or _is_given(tool, persona))
-        ),
-    )
+    without_commands: tuple[str, ...] = ()
+    if persona.commands is not None:
+        without_commands = tuple(name for name in commands if name not in persona.commands)
+    its_tools = {*persona.tools}
+    without_tools = [
+        tool.name
+        for tool in tools
+        if not (tool.name in its_tools or tool.source in its_tools or _is_given(tool, persona))
+    ]
+    return without_commands, tuple(without_tools)
 
 
 def _is_unset(name: str, known: Iterable[str]) -> bool:
@@ -284,10 +294,11 @@ class ToolSelector:
             before = self._offered.get(conversation) or frozenset()
             called = [name for name in dict.fromkeys(_called(lines)) if name in stock.foreign]
             wanted = [*called[: room.tools // 2], *_telling(stock.foreign, fit)]
-            kept = [name for name in stock.foreign if name in before]
+            preferred = [name for name in stock.foreign if name in before]
             if not before.issuperset(wanted):
-                kept = [*wanted, *_best(stock.foreign, scores), *kept]
-            chosen |= stock.within([*kept, *stock.of_each()], room.tools - len(chosen), room.foreign_tokens)
+                preferred = [*wanted, *_best(stock.foreign, scores), *preferred]
+            order = [*preferred, *stock.one_of_each()]
+            chosen |= stock.within(order, room.tools - len(chosen), room.foreign_tokens)
         self._offered.put(conversation, chosen)
         return tuple(tool.schema for name, tool in stock.tools.items() if name in chosen)
 
@@ -296,10 +307,8 @@ class ToolSelector:
         stock = self._stock_of(capabilities)
         if room.holds(stock):
             return sum(stock.tokens.values())
-        service = [*stock.named, *stock.own][: room.tools]
-        return sum(stock.tokens[name] for name in service) + min(
-            room.foreign_tokens, sum(stock.tokens.values())
-        )
+        own = sum(stock.tokens[name] for name in [*stock.named, *stock.own][: room.tools])
+        return own + min(room.foreign_tokens, sum(stock.tokens.values()))
 
     def _stock_of(self, capabilities: Capabilities) -> "_Stock":
         if self._stock is None or self._stock.tools is not capabilities.tools:
@@ -361,8 +370,8 @@ class _Stock(Struct, frozen=True):
         """Tokens that the tools of MCP servers take."""
         return sum(self.tokens[name] for name in self.foreign)
 
-    def of_each(self) -> Iterator[str]:
-        """Give the tools of MCP servers, by turns one of each."""
+    def one_of_each(self) -> Iterator[str]:
+        """Yield the tools of MCP servers, by turns one of each server."""
         servers: dict[str, list[str]] = {}
         for name, tool in self.foreign.items():
             servers.setdefault(tool.source, []).append(name)

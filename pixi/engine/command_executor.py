@@ -132,7 +132,7 @@ class CommandExecutor:
             self._planned.update((each.number, plan) for each in closed)
 
     def skip(self, events: Iterable[CommandEvent]) -> None:
-        """Count commands that were read and are not to be performed."""
+        """Count commands that were read and will not be performed."""
         self.read += sum(type(event) is CommandEnded for event in events)
 
     def show(self, event: TurnEvent) -> None:
@@ -287,12 +287,12 @@ class CommandExecutor:
         return self._record(self._outcome(number, outcome))
 
     def _outcome(self, number: int, outcome: CommandOutcome, *, later: bool = False) -> Awaitable[None]:
-        """Note what came of a command; `later`: together with what comes next, and nobody waits for that."""
+        """Put the outcome of a command on record; `later`: with the next write, and nobody waits for that."""
         turn = self._turn
         return self._store.command_ended(turn.id, number, outcome, later=later, lease=turn.lease)
 
     def _record(self, work: Awaitable[None]) -> asyncio.Future[None]:
-        """Put something on record, beside all else; calls of the store keep their order."""
+        """Run a write of the store beside the queue; the store keeps the order of its calls."""
         recording = asyncio.ensure_future(work)
         self._recording.add(recording)
         recording.add_done_callback(self._recorded)
@@ -304,7 +304,7 @@ class CommandExecutor:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Something of ours broke: the turn cannot go on."""
+        """End the turn: the store or the channel broke."""
         if self.trouble is None:
             self.trouble = error
             self.drop(recorded=False)
@@ -474,7 +474,7 @@ async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 class Prefetch:
-    """Goes ahead of the performer of one reply, which performs commands in their order, and may take long.
+    """Begins slow commands of one reply before it is their turn to be performed.
 
     Args:
         context: what the commands act with.
@@ -496,7 +496,7 @@ class Prefetch:
         self._leaving = frozenset[asyncio.Task[Any]]()
 
     def heed(self, events: Iterable[CommandEvent], number: int) -> None:
-        """Take note of what was read, in order; the next command that ends has this number. Never waits."""
+        """Take events in order; `number` is that of the next command that ends. Never waits."""
         if not self.wanted:
             return
         for event in events:
@@ -518,7 +518,7 @@ class Prefetch:
         return self._begun.pop(number, None)
 
     def end(self, task: asyncio.Task[Any]) -> None:
-        """Something is not wanted any more, or was used."""
+        """End a task that was used, or is not wanted any more."""
         if not task.done():
             task.cancel()
             self._leaving |= {task}
@@ -535,7 +535,7 @@ class Prefetch:
         self._open = None
 
     async def close(self) -> None:
-        """Drop it all; returns when nothing of it is left."""
+        """Drop all tasks; return when they have ended."""
         self.drop()
         for task in list(self._leaving):
             await give_up(task, "what a command began ahead")

@@ -158,9 +158,10 @@ class PersonaSession(Struct):
     shared: EngineContext
     abilities: Abilities = NO_ABILITIES
     _capabilities: Capabilities | None = None
+    # What the capabilities depend on, as it was when they were made: see `capabilities`.
     _registered: tuple[int, int, bool, bool] = (0, 0, False, False)
-    _prefixes: dict[tuple[str, str], tuple[Line, ...]] = field(default_factory=dict)
-    _selector: ToolSelector | None = None
+    _prefixes: dict[tuple[str, str], tuple[Line, ...]] = field(default_factory=dict)  # by name, instructions
+    _selector: ToolSelector | None = None  # made when tools are first offered
 
     @property
     def capabilities(self) -> Capabilities:

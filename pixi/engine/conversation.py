@@ -18,6 +18,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequ
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.channel import TAKEN_OVER, Channel
@@ -28,9 +29,8 @@ from pixi.core.life import Fate, Reason
 from pixi.core.llm import Line
 from pixi.core.message import Message
 from pixi.engine.capabilities import NO_ABILITIES
-from pixi.engine.compaction import HistoryCompaction, Summarizer
 from pixi.engine.context import EngineContext, PersonaSession
-from pixi.engine.history import History
+from pixi.engine.history import History, HistoryCompaction, Summarizer
 from pixi.engine.inbox import Inbox
 from pixi.engine.turn_runner import TurnRunner
 from pixi.store.kept import SavedConversation
@@ -52,6 +52,24 @@ _LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while an
 _AWAY_PAUSES = (1.0, 60.0)  # the same, while the channel is away
 
 
+class _Arrival(Struct):
+    """A message that is being recorded, and the latest change of it that came meanwhile.
+
+    Attributes:
+        changed: it was changed, and that is not on record yet.
+        text: its latest text; None: it was deleted, and no later change counts.
+    """
+
+    changed: bool = False
+    text: str | None = None
+
+    def change(self, text: str | None) -> None:
+        """Take note of a change."""
+        is_deleted = self.changed and self.text is None
+        if not is_deleted:
+            self.changed, self.text = True, text
+
+
 class LiveConversation:
     """Gathers the messages of one conversation and answers them, one turn after the other.
 
@@ -68,9 +86,7 @@ class LiveConversation:
         self._inbox = Inbox()  # received and not yet part of a turn
         self._refused = Inbox()  # the first message over the limit, whose author gets a word
         self._told_full = False  # one got a word, and there are still too many
-        # Of messages that are being recorded, by their ids: the latest text that came meanwhile, if any did;
-        # None: they were deleted, for good.
-        self._arriving: dict[str, list[str | None]] = {}
+        self._arriving: dict[str, _Arrival] = {}  # messages that are being recorded, by their ids
         self._elsewhere = False  # another process has recorded a message that came here, too
         self._channel: Channel | None = None  # the one that the last message came by
         # Known.
@@ -113,14 +129,14 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        latest = self._arriving.setdefault(message.id, [])
+        arrival = self._arriving.setdefault(message.id, _Arrival())
         try:
             recorded = await self._shared.store.receive(message)
-            while recorded is not None and latest:
-                text = latest[0]
+            while recorded is not None and arrival.changed:
+                text = arrival.text
                 await self._record_change(message.id, text)
-                if latest == [text]:  # else another came meanwhile
-                    latest.clear()
+                if arrival.text == text:  # else another change came meanwhile
+                    arrival.changed = False
                     self._put_right(message.id, text)  # a reader of the store has it as it was
                     recorded = None if text is None else replace(recorded, text=text)
             self._told_full = self._told_full and self._is_full
@@ -202,7 +218,7 @@ class LiveConversation:
         return full and not self._resting and not self._holds(recorded.id)
 
     async def _is_still_full(self) -> bool:
-        """Look what waits: another process may have answered much of it while this one stood still.
+        """Return True if too much waits in the store, too: another process may have answered some of it.
 
         Raises:
             StoreError: it could not be read.
@@ -211,7 +227,7 @@ class LiveConversation:
         return self._is_full
 
     async def _turned_away(self, recorded: Message, channel: Channel) -> Message | None:
-        """A message over the limit is only overheard. None for the first, whose author gets a word."""
+        """Have a message over the limit only overheard. Return None for the first, whose author is told."""
         if not self._told_full:
             self._told_full = True
             self._refused.hear(recorded, arrived=time.monotonic())
@@ -222,7 +238,7 @@ class LiveConversation:
         return replace(recorded, addressed=False)
 
     async def change(self, message_id: str, text: str | None) -> None:
-        """A message was edited, or deleted (None): see `TurnRunner.changed`.
+        """Take another text of a message; None: it was deleted. See `TurnRunner.changed`.
 
         Raises:
             StoreError: it could not be recorded.
@@ -232,9 +248,9 @@ class LiveConversation:
         self._take_change(message_id, text)  # it may have been on its way here
 
     def _take_change(self, message_id: str, text: str | None) -> None:
-        latest = self._arriving.get(message_id)
-        if latest is not None and latest != [None]:
-            latest[:] = [text]
+        arrival = self._arriving.get(message_id)
+        if arrival is not None:
+            arrival.change(text)
         self._put_right(message_id, text)
 
     async def _record_change(self, message_id: str, text: str | None) -> None:
@@ -245,7 +261,7 @@ class LiveConversation:
             await store.revise(self._name, message_id, text)
 
     def _put_right(self, message_id: str, text: str | None) -> None:
-        """Hold another text of a message; None: leave the message out."""
+        """Give a message another text wherever it is held; None: leave the message out."""
         for inbox in (self._inbox, self._refused):
             if text is None:
                 inbox.remove(message_id)
@@ -257,7 +273,7 @@ class LiveConversation:
     # Questions to the conversation.
 
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
-        """Give what a model would be shown before the user line of this message."""
+        """Return the lines that a model would be shown before the user line of this message."""
         session = self._session(self._channel)
         async with self._lock:
             window = await self._history.glance(session, message)
@@ -285,7 +301,7 @@ class LiveConversation:
         return True
 
     async def reset(self) -> None:
-        """Forget what was said, and what still waits for an answer.
+        """Forget the history, and the messages that wait for an answer.
 
         Raises:
             StoreError: it could not be forgotten.
@@ -313,7 +329,7 @@ class LiveConversation:
             await store.rewind(self._name, turn)
 
     async def take_back(self) -> tuple[Message, ...]:
-        """Take the last messages to the persona and their answer out of the history; gives the messages.
+        """Take the last messages to the persona and their answer out of the history; return the messages.
 
         Raises:
             LeaseHeld: another process is answering here.
@@ -429,7 +445,7 @@ class LiveConversation:
         return self._closed or self._shared.draining
 
     def _see_to_it(self) -> None:
-        """An addressed message waits."""
+        """Start the task that answers, unless it runs."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -448,7 +464,7 @@ class LiveConversation:
             self._tell_waiters()
 
     async def _waits_elsewhere(self) -> bool:
-        """Hold what another process has recorded; return whether any of it is to be answered."""
+        """Hold messages that another process has recorded; return True if one is to be answered."""
         if not self._elsewhere:
             return False
         self._elsewhere = False
@@ -461,7 +477,7 @@ class LiveConversation:
         return self._inbox.wants_answer or bool(self._refused.messages) or self._left
 
     async def _take_turn(self) -> None:
-        """Answer what waits. Whatever goes wrong is told once, and the conversation lives on.
+        """Answer the messages that wait. An error is told once, and the conversation lives on.
 
         Raises:
             LeaseHeld: another process answers here just now.
@@ -496,7 +512,7 @@ class LiveConversation:
             self._tell_waiters()
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
-        """Take one turn, however often it is begun again; None where there was nothing to answer any more."""
+        """Take one turn, however often it is begun again; None where nothing was left to be answered."""
         session = self._session(channel)
         if self._left:
             saved = await self._history.recover(session, channel)
@@ -543,7 +559,7 @@ class LiveConversation:
     # Waiting for the right to answer.
 
     async def _once_free(self, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Do what only the owner may, when nothing else is done here; None where the process ends first.
+        """Do work that only the owner may do, when nothing else is done here; None: the process ended first.
 
         While another process answers here it waits, and while the channel is away.
         """
@@ -573,12 +589,12 @@ class LiveConversation:
             self._pauses.remove(over)
 
     def _try_again(self) -> None:
-        """End the pauses: what was waited for may have changed."""
+        """End all pauses, so that everybody tries again at once."""
         for over in self._pauses:
             over.set()
 
     async def _still_waits(self) -> bool:
-        """Return False where the owner has answered meanwhile what came here."""
+        """Return False if the owner has meanwhile answered all that came here."""
         saved = await self._saved()
         if saved is None:
             return True  # the next try tells of it, if it lasts
@@ -588,7 +604,7 @@ class LiveConversation:
         return self._is_due
 
     async def _saved(self) -> SavedConversation | None:
-        """Read what the store knows; None where it cannot be read now."""
+        """Read the conversation from the store; None where it cannot be read now."""
         tokens = self._session(self._channel).role.model.traits.context_tokens
         try:
             return await self._shared.store.load(self._name, tokens)
@@ -601,7 +617,7 @@ class LiveConversation:
         return self._shared.session(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
     async def _ready(self, session: PersonaSession, message: Message) -> Conversation:
-        """Give the window; it is read where there is none, or another role is played now.
+        """Return the window; read it where there is none, or another role is played now.
 
         What waits in the store then takes the place of what waits here.
         """
@@ -613,30 +629,30 @@ class LiveConversation:
         return window
 
     def _read_again(self, waiting: Sequence[Message]) -> None:
-        """Hold what waits in the store."""
+        """Hold the messages that wait in the store, in place of those here."""
         self._refused.keep({message.id for message in waiting})
         self._inbox.replace(waiting)
         self._inbox.remove(*self._refused.ids)
         self._inbox.pass_over(OVERHEARD)
 
     def _holds(self, message_id: str) -> bool:
-        """True if a message is here already, to be answered or being answered."""
+        """Return True if a message is here already, to be answered or being answered."""
         inboxes = (self._inbox, self._refused, *((self._runner.inbox,) if self._runner else ()))
         return any(inbox.find(message_id) for inbox in inboxes)
 
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
-        """Let the next turn read everything from the store again; what was tried comes from there."""
+        """Let the next turn read everything from the store again; drop the messages that were tried."""
         self._history.forget()
         self._inbox.remove(*tried)
         self._inbox.passed = []
 
     def _give_up(self, tried: frozenset[str]) -> None:
-        """Leave what was tried to the next message, or the next process: something is broken."""
+        """Leave the messages that were tried to the next message or process: something is broken."""
         self._forget(tried)
         self._refused.replace(())
         self._left = False
 
     async def _let_go(self) -> None:
-        """Own the conversation no more: else a turn that is open here would keep others from it for good."""
+        """Release the lease: else a turn that is open here keeps others from the conversation for good."""
         with suppress(StoreError):
             await self._shared.store.release(self._name)

@@ -20,7 +20,6 @@ from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits, QuotaUsage, UsageReport, UsageScope
 from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
-from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (
     EngineContext,
     EngineSettings,
@@ -32,6 +31,7 @@ from pixi.engine.context import (
     tell_observers,
 )
 from pixi.engine.conversation import CLOSE_SECONDS, LiveConversation
+from pixi.engine.history import Helper, Summarizer
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
@@ -150,7 +150,7 @@ class Engine:
         return self._role.model
 
     def check(self, persona: Persona) -> None:
-        """See whether a persona could answer here.
+        """Check that a persona could answer here.
 
         Raises:
             ConfigError: it names a command or a tool that is not registered.
@@ -188,7 +188,7 @@ class Engine:
         return len(self._live)
 
     def count(self, model: str, usage: Usage, prices: Prices | None) -> None:
-        """Enter in the ledger what a model used that nobody in particular asked for."""
+        """Record model usage that belongs to no person (summaries, embeddings)."""
         if self._ledger:
             self._ledger.count(model, usage, prices)
 
@@ -246,7 +246,7 @@ class Engine:
         await (await self._at(message.conversation)).receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
-        """A message was edited. A reply of which nothing was seen is begun again with the new text.
+        """Take another text of a message. A reply of which nothing was seen is begun again.
 
         Raises:
             StoreError: it could not be recorded.
@@ -258,7 +258,7 @@ class Engine:
             await shared.store.revise(conversation, message_id, text)
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
-        """A message was deleted: a reply to it ends at once, or is never begun.
+        """Take note that a message was deleted: a reply to it ends at once, or is never begun.
 
         Raises:
             StoreError: it could not be recorded.
@@ -387,7 +387,7 @@ class Engine:
         return len(changed)
 
     async def forgotten(self, person: str) -> None:
-        """Drop what is held of a person whom another process has just forgotten.
+        """Drop the words of a person whom another process has just forgotten.
 
         Raises:
             StoreError: it could not be found out which conversations lost words.
@@ -592,7 +592,7 @@ class Engine:
         await self.close()
 
     def _let_go_of(self, conversation: str) -> None:
-        """Tell whoever looks on that words of a conversation were forgotten."""
+        """Tell the observers that words of a conversation were forgotten."""
         tell_observers(self.settings.observers, {"event": "forgotten", "conversation": conversation})
 
     def _tell_forgotten(self, person: str, conversations: Sequence[str]) -> None:

@@ -132,7 +132,7 @@ class ModelLoop:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """A person is asked: their time is not the turn's. Nobody writes meanwhile, and it can be ended."""
+        """Stop the turn's clock while a person is asked. The turn can still be ended."""
         deadline, clock = self._deadline, asyncio.get_running_loop()
         end = deadline.when() if deadline else None
         if deadline is None or end is None or deadline.expired() or not self._life.goes_on:
@@ -157,7 +157,7 @@ class ModelLoop:
         return self._actions.limits.seconds if end is None else end - asyncio.get_running_loop().time()
 
     async def _write(self) -> None:
-        """Do all that stands under the deadline: talk with the model, and do what follows from that."""
+        """Write the reply and see it performed, all of it under the turn's deadline."""
         executor = self._executor
         try:
             if self._refusal:
@@ -273,7 +273,7 @@ class ModelLoop:
                 observed.answered(self._model.name, end, failed=failed)
 
     def _take(self, delta: Delta) -> bool:
-        """Read the next of the reply, in the call in which it arrived; True: the rest is not wanted."""
+        """Read a delta of the reply as it arrives; return True if the rest is not wanted."""
         if type(delta) is PromptProgress:
             self._progress = delta
             self._first_word.read_on()
@@ -305,27 +305,27 @@ class ModelLoop:
         return self._life.ending and not self._executor.wants_end
 
     async def _read_to_the_end(self) -> None:
-        """Read what the reply left open. It may be all of a long one: others come in between."""
+        """Read the commands that the reply left open. They may be long: other tasks run in between."""
         for number, events in enumerate(self._turn.closing()):
             if number:
                 await asyncio.sleep(0)
             self._put(events)
 
     def _put(self, events: list[CommandEvent]) -> None:
-        """Have performed what was read, as far as it cannot be a repeat."""
+        """Give the executor the events that were read, as far as they cannot be a repeat."""
         if self._observed is not None:
             self._observed.read(events)
         self._executor.put(self._repeats.sift(events))
 
     def _break_off(self) -> None:
-        """Have performed what was open when the reply broke off, as far as it got."""
+        """Give the executor the command that was open when the reply broke off, as far as it got."""
         events = self._turn.break_off()
         if self._observed is not None:
             self._observed.read(events)
         self._executor.put(events)
 
     async def _heed_budget(self) -> None:
-        """Record the use until now and heed limits that are used up, before more is used.
+        """Record the usage until now, and obey limits that are used up, before more is used.
 
         A day's limit leaves one more answer, without tools; the month's dollars leave nothing.
         """
@@ -374,7 +374,7 @@ class ModelLoop:
         self._executor.show(Failed(text))
 
     def _refuse(self, text: str) -> None:
-        """Tell that there is no more to be used: in character, where the persona has words for it."""
+        """Tell people that a limit is used up: in character, where the persona has words for it."""
         said = self._turn.say(self._one_of(self._actions.persona.when_tired) or text)
         if said:
             self._executor.put(said)
@@ -382,7 +382,7 @@ class ModelLoop:
             self._executor.show(Failed(text))
 
     def _apologize(self) -> None:
-        """A word in character, where nothing was said yet."""
+        """Say a word in character, where nothing was said yet."""
         sorry = self._one_of(self._actions.persona.when_broken)
         if sorry and not self._actions.said and self._life.state is LifeState.FAILING:
             self._executor.put(self._turn.say(sorry))
@@ -416,12 +416,12 @@ class _FirstWord:
         self._slow = loop.call_later(_SLOW_SECONDS, actions.model_reads, True)
 
     def read_on(self) -> None:
-        """The model reads: the turn waits for it."""
+        """Stop the turn's clock while the model reads its prompt."""
         if not self._came and self._moved_to is None:
             self._move(max(self._latest, asyncio.get_running_loop().time() + self._left))
 
     def came(self) -> None:
-        """The first word came, or none will; from now on the time is the turn's, all that is left of it."""
+        """Start the turn's clock again: the first word came, or none will. Later calls do nothing."""
         if self._came:
             return
         self._came = True

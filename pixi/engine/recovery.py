@@ -34,8 +34,8 @@ from pixi.core.events import Failed, Pictured, Reacted, Sent, TalkChanged
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Life, LifeEvent, LifeState, unanswered
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, Usage
-from pixi.core.message import Author, Message, from_record
-from pixi.core.reading import SILENCE, read_again, written
+from pixi.core.message import Author, Message, picture_from_record
+from pixi.core.reading import SILENCE, commands_in, written
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession, TurnContext
 from pixi.engine.inbox import DELETED
@@ -99,7 +99,7 @@ class _LeftTurn:
         lease: int,
         tried: float,
     ) -> None:
-        self._turn = turn
+        self._turn = turn  # as it is on record; read again where that may have changed
         self._lease = lease
         self._conversation = conversation
         self._session = session
@@ -109,12 +109,9 @@ class _LeftTurn:
         finish_seconds = session.shared.settings.finish_seconds
         self._young_since = session.shared.clock().timestamp() - finish_seconds
         self._patient = tried < finish_seconds
-        self._addressed = [message for message in turn.messages if message.addressed]
-        # The message that it answers, which gives the acts their nonces; None: it was taken back.
-        self._answered = next((one for one in self._addressed if one.id == turn.answered), None)
 
     async def finish(self) -> None:
-        """Settle its acts, perform its commands, and end it.
+        """Settle the turn's acts, perform its commands, and end it.
 
         Raises:
             ChannelLost: nobody knows yet how far it came.
@@ -136,14 +133,23 @@ class _LeftTurn:
             self._tell()
 
     @property
+    def _addressed(self) -> list[Message]:
+        return [message for message in self._turn.messages if message.addressed]
+
+    @property
+    def _answered(self) -> Message | None:
+        """The message that it answers; None: it was deleted, be it while the turn is finished."""
+        return next((message for message in self._addressed if message.id == self._turn.answered), None)
+
+    @property
     def _is_late(self) -> bool:
-        """Return True if nobody waits for it any more, be it to be done or to be looked for."""
+        """True if nobody waits for the turn any more: its acts are neither done nor looked for."""
         too_old = self._answered is not None and self._answered.sent_at < self._young_since
         return too_old or not self._patient
 
     @property
     def _goes_on(self) -> bool:
-        """Return True if anything more is done for it."""
+        """True if the turn is gone on with."""
         wanted = self._answered is not None and self._turn.mark != "stopped"
         return wanted and self._channel is not None and not self._is_late
 
@@ -162,7 +168,7 @@ class _LeftTurn:
         await self._look_again()
 
     async def _look_again(self) -> None:
-        """Read what is on record of it by now."""
+        """Read the turn from the store again."""
         saved = await self._store.load(self._conversation, self._session.role.model.traits.context_tokens)
         self._turn = next((turn for turn in saved.unfinished if turn.id == self._turn.id), self._turn)
 
@@ -205,7 +211,7 @@ class _LeftTurn:
                 channel.show(Sent(text, self._id_of(effect)))
                 return "done", found
             case "picture" if shown:  # of one without a link the file is nowhere any more
-                picture, _ = from_record(text)
+                picture, _ = picture_from_record(text)
                 found = await channel.picture(picture, nonce=nonce, answers=answers)
                 channel.show(Pictured(picture, self._id_of(effect)))
                 return "done", found
@@ -220,7 +226,7 @@ class _LeftTurn:
     # Commands that had closed.
 
     async def _perform_commands(self) -> None:
-        """Perform what was planned and is not done.
+        """Perform the planned commands that were not performed.
 
         Raises:
             ChannelLost: nobody knows what became of one.
@@ -247,6 +253,9 @@ class _LeftTurn:
         executor = CommandExecutor(actions, delivered=lambda _: None)  # it is read from the record
         try:
             for command in planned:
+                await self._look_again()
+                if not self._goes_on:
+                    break
                 parts = self._acts_of(command)
                 whole = all(part.outcome == "done" for part in parts)
                 if parts and not (whole and self._makes_message(command)):
@@ -281,7 +290,7 @@ class _LeftTurn:
 
     @property
     def _cut(self) -> list[Message]:
-        """The messages that are unanswered since the model had not written all of it."""
+        """The messages that are unanswered since the reply was cut before it was written."""
         if self._turn.mark is not None:
             return []
         asked = [replace(message, again=False) for message in self._addressed]
@@ -310,7 +319,7 @@ class _LeftTurn:
         return outcome == "done"
 
     def _tell(self) -> None:
-        """Tell people that there is nothing more to come."""
+        """Tell people, or the operator, that no more of the reply comes."""
         if self._channel is not None:
             self._channel.show(Failed(_CUT_OFF))
         else:
@@ -336,7 +345,7 @@ class _LeftTurn:
 
     @property
     def _deleted(self) -> Message:
-        """Return a message in the place of the answered one, which was deleted."""
+        """A message in the place of the answered one, which was deleted."""
         return Message(self._turn.answered, self._conversation, Author("", ""), DELETED, 0.0)
 
     def _said(self) -> Iterator[str]:
@@ -368,15 +377,15 @@ class _LeftTurn:
             case "done", "card":  # no command of the persona's; what it knows of it is its own affair
                 return self._noted(f"I showed them a card: {title}")
             case "done", "picture":
-                _, said = from_record(effect.payload)
-                known = bool(read_again(said, self._names))
+                _, said = picture_from_record(effect.payload)
+                known = bool(commands_in(said, self._names))
                 return said if known else self._noted(f"I showed them a picture: {said}")
             case "done", kind:
                 return written(kind, effect.payload, self._names, effect.target)
             case "unknown", "card":
                 return self._unknown(f"A card: {title}")
             case "unknown", "picture":
-                return self._unknown(from_record(effect.payload)[1])
+                return self._unknown(picture_from_record(effect.payload)[1])
             case "unknown", kind:
                 return self._unknown(written(kind, effect.payload, self._names, effect.target))
             case _:
@@ -395,7 +404,7 @@ def _shown(effect: Effect) -> str | None:
         case language.SEND:
             return effect.payload
         case "picture":
-            picture, _ = from_record(effect.payload)
+            picture, _ = picture_from_record(effect.payload)
             return picture.link
         case "sticker":
             return ""

@@ -126,7 +126,7 @@ async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> t
 
 
 async def notices_answered(noticed: Sequence[Noticed]) -> None:
-    """Tell addons that what they told of was answered."""
+    """Tell addons that the messages they noticed something about were answered."""
     for each in noticed:
         if each.notice.answered is not None:
             what = f"that what {each.notice.source} notices was told"
@@ -190,7 +190,7 @@ def _chosen(
 
 
 def _stands_in(fact: str, history: Sequence[Line], messages: Sequence[Message]) -> bool:
-    """True if the model reads the fact anyway: in somebody's words, a result, or a call of its own."""
+    """Return True if the model reads the fact anyway: in somebody's words, a result, or its own call."""
     escaped = json.dumps(fact)[1:-1]
     for line in history:
         if fact in line.text:

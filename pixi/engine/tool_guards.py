@@ -191,7 +191,7 @@ class ToolGuards:
         """Ask the person who is answered; gives their id.
 
         Raises:
-            Denied: they did not say yes.
+            ApprovalDenied: they did not say yes.
             ToolError: meanwhile it may not be used any more.
         """
         acts = self._acts

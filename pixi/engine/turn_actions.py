@@ -31,7 +31,7 @@ from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, 
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import LifeEvent, LifeState
 from pixi.core.llm import Prices, Usage
-from pixi.core.message import Card, Message, Picture, Venue, card_on_record, on_record
+from pixi.core.message import Card, Message, Picture, Venue, card_on_record, picture_on_record
 from pixi.core.persona import Pace
 from pixi.core.reading import written
 from pixi.core.spending import TOOL_SECONDS
@@ -261,7 +261,7 @@ class TurnActions:
         if not picture.link and picture.file is None:
             return
         # One without a link is never posted again: its file is not on record.
-        kept = on_record(picture, _command(self.performed) or picture.words)
+        kept = picture_on_record(picture, _command(self.performed) or picture.words)
         act = await self._post("picture", kept, partial(self.channel.picture, picture))
         self.show(Pictured(picture, act))
 
@@ -297,7 +297,7 @@ class TurnActions:
         self.show(Progressed(clipped(text, 200)))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
-        """Enter what another model used for whoever is answered."""
+        """Record usage of another model for the person who is answered."""
         self.usage.count(model, usage, prices)
 
     # Events of the turn.
@@ -307,7 +307,7 @@ class TurnActions:
         self._in_order(partial(self._show, event))
 
     def _in_order(self, tell: Callable[[], None]) -> None:
-        """Tell something behind all that is held."""
+        """Call `tell` behind all events that are held."""
         if self._held:
             self._held.append(tell)
         else:
@@ -319,7 +319,7 @@ class TurnActions:
             self.turn.observed.shown(event)
 
     def change(self) -> None:
-        """Something in the world is about to be changed: from here on the turn cannot be begun again.
+        """Note that the world is about to be changed: from here on the turn cannot be begun again.
 
         Raises:
             NotDone: the turn was ended.
@@ -338,22 +338,22 @@ class TurnActions:
         return self._nonce(self._begin())
 
     def opened(self) -> None:
-        """A command opens: from now on it is written."""
+        """Note that a command opens: its pace is counted from now on."""
         self._writing_since = time.monotonic()
 
     def ended(self) -> None:
-        """The command was performed, or dropped."""
+        """End the typing sign of the command, which was performed or dropped."""
         self._typing.end(_COMMAND)
 
     def tools_run(self, running: bool) -> None:
-        """Tools begin to run, or have ended."""
+        """Show the typing sign while tools run."""
         if running:
             self._typing.begin(_TOOLS)
         else:
             self._typing.end(_TOOLS)
 
     def model_reads(self, reading: bool) -> None:
-        """The model has not said a word for long, or has begun to."""
+        """Show the typing sign while a slow model reads its prompt."""
         if reading and self._may_act:
             self._typing.begin(_READING)
         else:
@@ -628,13 +628,13 @@ class TypingSign:
             self._ask()
 
     def end(self, reason: str) -> None:
-        """The reason is gone; with the last one, nothing more is asked of the channel."""
+        """Remove a reason; with the last one, nothing more is asked of the channel."""
         self._reasons -= {reason}
         if not self._reasons:
             self._rest()
 
     def posted(self) -> None:
-        """A message took the sign away: it is shown again where there still is a reason."""
+        """Show the sign again, which a message took away, where there still is a reason."""
         if self._reasons:
             self._rest()
             self._ask()

@@ -18,10 +18,10 @@ from pixi.core.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnReport, TurnStarted
-from pixi.core.grammar import quoting_grammar
 from pixi.core.life import ENDING, Fate, Life, LifeEvent, LifeState, Reason, unanswered
 from pixi.core.llm import Finished, Line, Usage
 from pixi.core.message import Message
+from pixi.core.prompt import quoting_grammar
 from pixi.core.reading import last_messages, wants_repeat
 from pixi.core.spending import UsageScope
 from pixi.core.stamps import Citation, Reminder
@@ -164,7 +164,7 @@ class TurnRunner:
             self.life.on(LifeEvent.PERFORMED)
 
     def newer(self, message: Message) -> None:
-        """A newer message waits: it is answered along, where nothing was seen yet and there is room.
+        """Take note of a newer message: it is answered along, where nothing was seen yet and there is room.
 
         Later it interrupts, where its author is being answered, or replies to what this turn has said.
         """
@@ -182,7 +182,7 @@ class TurnRunner:
                 self._interrupter = message.author.id
 
     def changed(self, message_id: str, text: str | None) -> None:
-        """A message was edited: the new text is answered, where nothing was seen yet.
+        """Take another text of a message: it is answered, where nothing was seen yet.
 
         None: it was deleted. A reply to it ends at once, and the words are not kept.
         """
@@ -228,7 +228,7 @@ class TurnRunner:
         self.life.on(LifeEvent.DRAIN)
 
     def leave(self) -> None:
-        """The process ends now: an act that was begun is finished, and the rest is left on record."""
+        """End now, as the process does: an act that was begun is finished, the rest is left on record."""
         self.life.on(LifeEvent.LEAVE)
 
     @property
@@ -304,7 +304,7 @@ class TurnRunner:
         )
 
     def told(self, report: TurnReport) -> None:
-        """The turn is over, and this is what it came to: whoever looks on is told."""
+        """Tell the operator's listener and the observers of a turn that is over."""
         self._session.shared.tell(report)
         if self._attempt is not None and self._attempt.context.observed is not None:
             reason = self.life.reason.name if self.life.reason else "FAILED"
@@ -316,7 +316,7 @@ class TurnRunner:
         return self.inbox.arrivals.get(message, self._began)
 
     async def _used_up(self) -> QuotaExceeded | None:
-        """Return the used-up limit of those who ask. Who may still be answered is; the others wait."""
+        """Return the limit that everybody who asks has used up; where some have not, the others wait."""
         ledger, heard = self._session.shared.ledger, self.inbox
         asking = {message.author.id: message for message in heard.addressed}
         over = {person: await refused(ledger, message, self._channel) for person, message in asking.items()}
@@ -464,7 +464,7 @@ class TurnRunner:
     def _attempt_at(
         self, number: int, window: Conversation, reminders: Sequence[Reminder | Citation], refusal: str
     ) -> _Attempt:
-        """Make ready to write the turn of this number; or to tell a refusal."""
+        """Build the parts of an attempt at the turn of this number."""
         session, inbox = self._session, self.inbox
         answered = inbox.answered
         context = TurnContext(
@@ -518,7 +518,7 @@ class TurnRunner:
         )
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
-        """Sum it in dollars, by the prices of whoever wrote and searched; None: one is not known."""
+        """Return the dollars for replies, by the prices of who wrote and searched; None: one is not known."""
         own = self._session.role.model.traits.prices
         total = None if own is None and not ends else 0.0
         for end in ends:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.core.channel import Channel
@@ -124,7 +124,9 @@ class _Sum(Struct):
     def amount(self, kind: Kind) -> int:
         """Return the use of a limit; a message counts from when it begins to be answered."""
         known = self.read.amount(kind) + self.entered.amount(kind) - self.included.amount(kind)
-        return known + (self.held if kind == "messages" else 0)
+        if kind == "messages":
+            known += self.held
+        return known
 
     @property
     def cost(self) -> float:
@@ -148,8 +150,8 @@ class UsageLedger:
         self._sums: LRU[_Key, _Sum] = LRU(_KEPT)
         self._months: dict[int, tuple[float, float]] = {}  # by day: dollars of the days before, and when read
         self._carried: dict[tuple[int, str], UsageEntry] = {}  # of people who were forgotten
-        self._told: set[_Key] = set()
-        self._late: list[UsageEntry] = []
+        self._told: set[_Key] = set()  # who was told that a quota is used up
+        self._late: list[UsageEntry] = []  # usage that the store did not take yet
         self._entering: asyncio.Task[None] | None = None
 
     @property
@@ -172,7 +174,7 @@ class UsageLedger:
             self._entering = asyncio.create_task(self._enter_what_is_late())
 
     async def _enter_what_is_late(self) -> None:
-        """Enter all that waits, also what comes meanwhile, as long as the store takes it."""
+        """Enter all usage that waits, also what comes meanwhile, as long as the store takes it."""
         while self._late and await self.enter(()):
             pass
 
@@ -205,7 +207,7 @@ class UsageLedger:
         self._late = [*spent, *self._late][-_KEPT:]
 
     async def close(self) -> None:
-        """Enter what was not entered yet. Nothing is counted afterwards."""
+        """Enter the usage that waits. Nothing is counted afterwards."""
         entering = [self._entering] if self._entering else []
         last = asyncio.create_task(self.enter(()))
         await asyncio.wait([*entering, last], timeout=_CLOSE_SECONDS)
@@ -248,7 +250,7 @@ class UsageLedger:
         return None
 
     async def month_cost(self, day: int) -> float:
-        """Dollars in the month of a day, until now."""
+        """Return the dollars spent in the month of a day, until now."""
         now = time.monotonic()
         before, at = self._months.get(day, (0.0, float("-inf")))
         if now - at > _MONTH_SECONDS:
@@ -282,11 +284,10 @@ class UsageLedger:
             allowance, name = budgets.of(scope), payer.name(scope)
             if name and allowance.is_bounded:
                 known = await self._sum(day, scope, name)
-                shares += [
-                    QuotaUsage(scope, kind, known.amount(kind), limit)
-                    for kind in KINDS
-                    if (limit := allowance.of(kind)) is not None
-                ]
+                for kind in KINDS:
+                    limit = allowance.of(kind)
+                    if limit is not None:
+                        shares.append(QuotaUsage(scope, kind, known.amount(kind), limit))
         return tuple(shares)
 
     def was_told(self, over: QuotaExceeded, payer: UsageScope) -> bool:
@@ -351,7 +352,7 @@ class UsageLedger:
 
 
 def _told_to(over: QuotaExceeded, payer: UsageScope) -> tuple[Scope, str]:
-    """Say who is told. A quota of everybody is told once in a channel, or to the person alone there."""
+    """Return who is told of a quota. The month's is told once in a channel, or to the person alone there."""
     scope = over.scope or ("channel" if payer.guild else "person")
     return scope, payer.name(scope)
 
@@ -425,7 +426,7 @@ class TurnUsage:
     def asked(self, finished: Finished) -> None:
         """Count what a request to the model that writes used."""
         searches = finished.usage.searches
-        usage = structs.replace(finished.usage, searches=0)
+        usage = replace(finished.usage, searches=0)
         if finished.model:  # another stood in for it
             self.count(finished.model, usage, finished.prices)
         else:
@@ -489,8 +490,10 @@ class TurnUsage:
         """
         self._hold(-1)
         self._settled = True
-        rows = [self._row(person, messages=count) for person, count in self._answers.items()]
-        return (*self._taken(), *(rows if answered else ()))
+        rows = list(self._taken())
+        if answered:
+            rows += [self._row(person, messages=count) for person, count in self._answers.items()]
+        return tuple(rows)
 
     def close(self) -> None:
         """End the attempt, if it was not settled. What it used is entered by itself."""

@@ -17,7 +17,7 @@ from pixi.core.language import (
     ToolCallEnded,
     unbroken,
 )
-from pixi.core.reading import read_again, written
+from pixi.core.reading import commands_in, written
 
 WORDS = [word.replace("…", "name_1") for word in TABLE]
 
@@ -139,4 +139,4 @@ def test_what_is_said_of_such_words_is_read_again_as_it_was(pieces: str) -> None
     argument = "x" + pieces.strip() + "x"
     line = written("send", argument, BUILT_IN)
     if "`" not in argument:  # an unpaired fence is shown with a tick that looks like it
-        assert read_again(line, BUILT_IN) == [CommandEnded("send", argument)]
+        assert commands_in(line, BUILT_IN) == [CommandEnded("send", argument)]

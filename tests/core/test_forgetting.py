@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pixi.core.llm import Span, UserLine, shortened
-from pixi.core.memory import PersonMatcher, tells_of
+from pixi.core.memory import PersonMatcher, mentions_person
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp, without
 
@@ -202,17 +202,17 @@ def test_a_line_whose_middle_was_left_out_is_anybodys_from_there_on() -> None:
 
 
 def test_who_is_named_is_told_of() -> None:
-    assert tells_of("thanks, MO!", {"mo"}, [], besides="")
-    assert not tells_of("more of that", {"mo", "", " "}, [], besides="")
-    assert tells_of("[c++ fan] said", {"[C++ fan]"}, [], besides="")
+    assert mentions_person("thanks, MO!", {"mo"}, [], besides="")
+    assert not mentions_person("more of that", {"mo", "", " "}, [], besides="")
+    assert mentions_person("[c++ fan] said", {"[C++ fan]"}, [], besides="")
 
 
 def test_what_is_repeated_tells_if_nobody_else_said_it() -> None:
     words = ["meet me on Wednesday, door 4b7"]
-    assert tells_of("WEDNESDAY it is", set(), words, besides="when?")
-    assert tells_of("at 4b7?", set(), words, besides="when?")
-    assert not tells_of("wednesday it is", set(), words, besides="is Wednesday fine?")
-    assert not tells_of("meet me there", set(), words, besides=""), "short words are everybody's"
+    assert mentions_person("WEDNESDAY it is", set(), words, besides="when?")
+    assert mentions_person("at 4b7?", set(), words, besides="when?")
+    assert not mentions_person("wednesday it is", set(), words, besides="is Wednesday fine?")
+    assert not mentions_person("meet me there", set(), words, besides=""), "short words are everybody's"
 
 
 @given(st.text("aAbc1 ", max_size=40), st.sets(st.text("abc1", min_size=3, max_size=8), max_size=8))

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from pixi.core.grammar import command_grammar, quoting_grammar
 from pixi.core.language import CommandEnded, CommandStream
-from pixi.core.prompt import CommandHelp
+from pixi.core.prompt import CommandHelp, command_grammar, quoting_grammar
 from pixi.core.stamps import Citation
 
 SEND = CommandHelp("send", "message", "a message")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.memory import LONGEST_FACT, Memory, may_be_told, one_fact, says_the_same
+from pixi.core.memory import LONGEST_FACT, Memory, is_same_fact, may_be_told, one_fact
 from pixi.core.message import Venue
 
 PLACES = {
@@ -72,8 +72,8 @@ def test_what_all_could_read_who_belong_to_no_guild_stays_where_it_was_told() ->
     ],
 )
 def test_these_say_the_same(one: str, other: str) -> None:
-    assert says_the_same(one, other)
-    assert says_the_same(other, one)
+    assert is_same_fact(one, other)
+    assert is_same_fact(other, one)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_these_say_the_same(one: str, other: str) -> None:
     ],
 )
 def test_these_do_not(one: str, other: str) -> None:
-    assert not says_the_same(one, other)
-    assert not says_the_same(other, one)
+    assert not is_same_fact(one, other)
+    assert not is_same_fact(other, one)
 
 
 @given(st.text(max_size=600))
@@ -106,4 +106,4 @@ def test_a_fact_is_one_line_of_what_can_be_seen(text: str) -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_saying_the_same_is_mutual(one: str, other: str) -> None:
-    assert says_the_same(one, other) == says_the_same(other, one)
+    assert is_same_fact(one, other) == is_same_fact(other, one)

@@ -13,7 +13,7 @@ from pixi.core.llm import AssistantLine, SystemLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona
 from pixi.core.prompt import CommandHelp, fill, prefix
-from pixi.core.reading import read_again
+from pixi.core.reading import commands_in
 from pixi.core.stamps import STILL_WAITS, stamp
 from pixi.engine.context import prompt_template
 
@@ -198,7 +198,7 @@ def test_what_is_explained_is_read_so() -> None:
     (line,) = prefix(prompt_template(small=False), PIXI, COMMANDS, person="", small=False)
     assert isinstance(line, SystemLine)
     forms = re.findall(r"`(\[[A-Z]+ #3: .*?\])`", line.text)
-    assert read_again("\n".join(forms), BUILT_IN) == [
+    assert commands_in("\n".join(forms), BUILT_IN) == [
         CommandEnded("react", "😂", target=3),
         CommandEnded("send", "…", target=3),
     ]
@@ -220,5 +220,5 @@ def test_the_number_of_what_still_waits_is_the_one_that_a_reply_takes() -> None:
     line = stamp([message], local_time=datetime(2026, 1, 1), small=False, group=True).text
     number = re.search(rf"(#\d+) .*{STILL_WAITS}:", line)
     assert number is not None
-    (reply,) = read_again(f"[REPLY {number[1]}: me]", BUILT_IN)
+    (reply,) = commands_in(f"[REPLY {number[1]}: me]", BUILT_IN)
     assert reply == CommandEnded("send", "me", target=7)

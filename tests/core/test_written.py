@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.language import BUILT_IN, CommandEnded, CommandStream
-from pixi.core.reading import SILENCE, joined, read_again, separator_of, written
+from pixi.core.reading import SILENCE, commands_in, joined, separator_of, written
 
 PIECES = st.sampled_from(
     [
@@ -47,20 +47,20 @@ def test_whatever_was_read_from_a_whole_command_is_read_from_its_clean_form(midd
     for name, argument, complete in arguments_of(f"[SEND: {middle}]"):
         # Backticks that pair with none are mended, so that they pair with none behind them.
         if complete and "`" not in CODE.sub("", argument) and "````" not in argument:
-            assert read_again(written(name, argument, BUILT_IN), BUILT_IN) == [CommandEnded(name, argument)]
+            assert commands_in(written(name, argument, BUILT_IN), BUILT_IN) == [CommandEnded(name, argument)]
 
 
 @given(st.text(alphabet="[]ab \n🥞【】#3:", max_size=30), TARGETS)
 def test_any_plain_argument_survives(text: str, target: int) -> None:
     argument = text.strip()
     clean = written("send", argument, BUILT_IN, target)
-    assert read_again(clean, BUILT_IN) == [CommandEnded("send", argument, target=target)]
+    assert commands_in(clean, BUILT_IN) == [CommandEnded("send", argument, target=target)]
 
 
 @given(st.sampled_from(["wave", "straße", "发送", "x#1", "be right back", "ı"]), RAW, TARGETS)
 def test_any_name_keeps_its_target(name: str, raw: str, target: int) -> None:
     names = {name: ()}
-    (act, *_) = read_again(written(name, raw.strip(), names, target), names)
+    (act, *_) = commands_in(written(name, raw.strip(), names, target), names)
     assert (act.name, act.target) == (name, target)
 
 
@@ -73,7 +73,7 @@ def test_no_command_of_a_line_swallows_the_next(middles: list[str], target: int)
         if argument
     ]
     line = joined([("\n", written(name, argument, BUILT_IN, target)) for name, argument in acts])
-    again = read_again(line, BUILT_IN)
+    again = commands_in(line, BUILT_IN)
     assert [(act.name, act.target) for act in again] == [(name, target) for name, _ in acts]
 
 
@@ -107,7 +107,7 @@ def test_the_form(argument: str, clean: str) -> None:
 def test_the_form_with_a_target(name: str, argument: str, clean: str) -> None:
     names = {**BUILT_IN, name: ()}
     assert written(name, argument, names, 3) == clean
-    assert read_again(clean, names) == [CommandEnded(name, argument, target=3)]
+    assert commands_in(clean, names) == [CommandEnded(name, argument, target=3)]
 
 
 def test_silence_is_a_command_that_does_nothing() -> None:
@@ -126,4 +126,4 @@ def test_where_code_and_brackets_fit_no_form_signs_are_put_in_for_backticks() ->
     """A span in which a bracket stands alone, and a fence that is never closed."""
     clean = written("send", "`[```", BUILT_IN)
     assert clean == "[SEND: ˋ\\[ˋˋˋ ]"
-    assert read_again(clean, BUILT_IN) == [CommandEnded("send", "ˋ[ˋˋˋ")]
+    assert commands_in(clean, BUILT_IN) == [CommandEnded("send", "ˋ[ˋˋˋ")]

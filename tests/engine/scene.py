@@ -15,8 +15,8 @@ from pixi.core.persona import PaceSetting, Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.spending import Budgets, Limits
 from pixi.engine import Engine
-from pixi.engine.compaction import Helper
 from pixi.engine.context import Role
+from pixi.engine.history import Helper
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

@@ -20,7 +20,7 @@ from pixi.core.channel import Channel
 from pixi.core.errors import ChannelLost, PixiError
 from pixi.core.llm import AssistantLine, Delta, Finished, Request, Text, UserLine
 from pixi.core.message import Author, Message
-from pixi.core.reading import read_again
+from pixi.core.reading import commands_in
 from pixi.core.stamps import STILL_WAITS
 from pixi.engine import Engine
 from pixi.models.model import Traits
@@ -216,7 +216,7 @@ class World:
 
 def _told(store_lines: list[str]) -> list[str]:
     """The messages that the history says were sent, in order."""
-    commands = [command for text in store_lines for command in read_again(text, _NAMES)]
+    commands = [command for text in store_lines for command in commands_in(text, _NAMES)]
     return [command.argument for command in commands if command.name == "send" and command.argument]
 
 

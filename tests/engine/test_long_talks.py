@@ -217,7 +217,7 @@ async def test_after_a_restart_the_request_is_the_same_to_the_byte(tmp_path: Pat
 async def test_errors_of_the_helper_are_told_once_and_the_talk_goes_on(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.compaction._REST_SECONDS", 0.0)
+    monkeypatch.setattr("pixi.engine.history._REST_SECONDS", 0.0)
     broken = ModelError("The server is\ndown.")
     helper = helper_of(*[[broken]] * 3, [""], [" \n "], ["It works"])
     with caplog.at_level(logging.WARNING, logger="pixi.engine"):
@@ -257,7 +257,7 @@ async def test_a_helper_that_cannot_be_opened_or_breaks_is_an_error_of_its_own(
 async def test_a_helper_that_hangs_is_given_up(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.compaction._SECONDS", 0.05)
+    monkeypatch.setattr("pixi.engine.history._SECONDS", 0.05)
     helper = helper_of([asyncio.Event()])
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: len(helper.requests) == 1)
@@ -488,8 +488,7 @@ async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing
             channel = channels[number % 2]
             await here.engine.receive(channel.message(f"message {number} " + "x" * 60), channel)
             await here.engine.settled()
-            for one in here.engine._live.values():
-                await one.compaction.settled()
+            await folded(here)
     await store.close()
     assert len(store.read) >= 160
     assert max(store.read[-60:]) <= max(store.read[:60])

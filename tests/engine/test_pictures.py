@@ -8,7 +8,7 @@ from PIL import Image as Pillow
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Performed, Pictured
 from pixi.core.llm import AssistantLine, SystemLine
-from pixi.core.message import Abilities, Image, Picture, on_record
+from pixi.core.message import Abilities, Image, Picture, picture_on_record
 from pixi.core.persona import Example, Persona
 from pixi.core.spending import Limits
 from pixi.models.model import Traits
@@ -133,9 +133,14 @@ async def broken_off(
 @pytest.mark.parametrize(
     ("kind", "payload", "shown", "history"),
     [
-        ("picture", on_record(Picture("x", LINK), "[GIF: excited cat]"), 1, "[GIF: excited cat]"),
-        ("picture", on_record(Picture("x"), "[GIF: excited cat]"), 0, "[GIF: excited cat]"),
-        ("picture", on_record(Picture("x", LINK), "a cat"), 1, "[NOTE: I showed them a picture: a cat]"),
+        ("picture", picture_on_record(Picture("x", LINK), "[GIF: excited cat]"), 1, "[GIF: excited cat]"),
+        ("picture", picture_on_record(Picture("x"), "[GIF: excited cat]"), 0, "[GIF: excited cat]"),
+        (
+            "picture",
+            picture_on_record(Picture("x", LINK), "a cat"),
+            1,
+            "[NOTE: I showed them a picture: a cat]",
+        ),
         ("sticker", "hug", 1, "[STICKER: hug]"),
     ],
 )
@@ -160,7 +165,9 @@ async def test_what_was_under_way_is_finished_under_its_nonce_or_laid_down(
 
 async def test_what_was_posted_before_the_crash_is_not_posted_again(store: SqliteStore) -> None:
     channel = server("hug")
-    await broken_off(store, channel, "picture", on_record(Picture("x", LINK), "[GIF: cat]"), done=False)
+    await broken_off(
+        store, channel, "picture", picture_on_record(Picture("x", LINK), "[GIF: cat]"), done=False
+    )
 
     class Posted(RecordingChannel):
         async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:

@@ -546,6 +546,35 @@ async def test_what_was_stopped_or_is_too_old_or_was_taken_back_is_not_performed
         assert ("Failed" in here.kinds()) == (mark == "late")  # people are told that nothing more comes
 
 
+@pytest.mark.parametrize("when", ["settled", "performed"])
+async def test_what_is_taken_back_while_the_turn_is_finished_is_not_performed(
+    store: SqliteStore, when: str
+) -> None:
+    class TakenBack(RecordingChannel):
+        """Its message is deleted while the place looks for an act, or while a command is performed."""
+
+        async def sent_before(self, text: str, **how: Any) -> str | None:
+            if when == "settled":
+                await here.engine.withdraw(CONVERSATION, "m1")
+                return "sent:1"
+            return await super().sent_before(text, **how)
+
+        async def send(self, text: str, **how: Any) -> str | None:
+            if when == "performed" and text == "b":
+                await here.engine.withdraw(CONVERSATION, "m1")
+            return await super().send(text, **how)
+
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "a"), ("send", "b"), ("send", "c"))
+    await store.intend(turn, 1, "send", "a", command=0)
+    async with scene(ScriptedModel(), store=store, channel=TakenBack()) as here:
+        await here.resume()
+        assert here.channel.sent == ([] if when == "settled" else ["a", "b"])
+        assert here.model.requests == []
+        assert (await store.load(CONVERSATION)).waiting == ()
+        assert await lines_of(store) == ["[SEND: a]" if when == "settled" else "[SEND: a]\n[SEND: b]"]
+
+
 async def test_thoughts_alone_are_thought_anew(store: SqliteStore) -> None:
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("note", "hm"))

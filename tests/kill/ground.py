@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from discord.utils import snowflake_time
 
-from pixi.core.reading import read_again
+from pixi.core.reading import commands_in
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
 from tests.kill.questions import PARTS, SORRY, Report, Wanted, reply_to, wanted
@@ -238,7 +238,7 @@ class Ground:
                 report.judge(name, posts, excused=name in excused, taken_back=name in taken_back)
             part = f":{room.id}:" if isinstance(room, FakeChannel) else room.address
             for address in (each for each in addresses if part in each):
-                said = read_again("\n".join(self.records.sent(address)), _NAMES)
+                said = commands_in("\n".join(self.records.sent(address)), _NAMES)
                 # A notice that the store is away is on no record; one that ends a turn is.
                 told = [
                     each.argument for each in said if each.name == "send" and each.argument not in ("", SORRY)

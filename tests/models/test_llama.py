@@ -19,7 +19,6 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError, ModelError
-from pixi.core.grammar import command_grammar
 from pixi.core.language import CommandEnded, CommandStarted, CommandStream, Prose
 from pixi.core.llm import (
     AssistantLine,
@@ -33,7 +32,7 @@ from pixi.core.llm import (
     UserLine,
 )
 from pixi.core.persona import Persona
-from pixi.core.prompt import CommandHelp, prefix
+from pixi.core.prompt import CommandHelp, command_grammar, prefix
 from pixi.engine.context import prompt_template
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process

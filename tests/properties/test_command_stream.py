@@ -15,7 +15,7 @@ from pixi.core.language import (
     Prose,
     Thought,
 )
-from pixi.core.reading import read_again, written
+from pixi.core.reading import commands_in, written
 from tests.conformance.reading import check_shape, merged, pieces_at, read
 from tests.properties.fragments import CANARY, FRAGMENTS, PEOPLE, may_hide_a_canary
 
@@ -172,7 +172,7 @@ def test_a_number_changes_the_target_and_nothing_else(rest: str, form: str, numb
 def test_the_clean_form_of_a_command_names_the_same_message(reply: str) -> None:
     for event in read([reply]).events:
         if isinstance(event, CommandEnded):
-            (again,) = read_again(written(event.name, event.argument, BUILT_IN, event.target), BUILT_IN)
+            (again,) = commands_in(written(event.name, event.argument, BUILT_IN, event.target), BUILT_IN)
             assert (again.name, again.target) == (event.name, event.target)
 
 

@@ -29,7 +29,7 @@ from pixi.core.llm import (
 )
 from pixi.core.masking import hidden_in
 from pixi.core.message import Message
-from pixi.core.reading import read_again, written
+from pixi.core.reading import commands_in, written
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.stamps import LinePart, parts_of
 from pixi.store.kept import Effect
@@ -313,7 +313,7 @@ def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
     names = made.session.capabilities.names
     for line in made.looked_back.record.lines:
         if isinstance(line, AssistantLine):
-            yield from read_again(line.text, names)
+            yield from commands_in(line.text, names)
 
 
 def _acts(made: RebuiltRequest) -> list[WhyAct]:

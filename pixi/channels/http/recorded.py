@@ -23,8 +23,8 @@ from pixi.core.events import (
 )
 from pixi.core.language import NOTE, REACT
 from pixi.core.llm import AssistantLine, Cited, sources_in
-from pixi.core.message import card_from_record, from_record
-from pixi.core.reading import read_again
+from pixi.core.message import card_from_record, picture_from_record
+from pixi.core.reading import commands_in
 from pixi.store.kept import Effect, TurnRecord, id_of_act
 from pixi.store.store import Store
 
@@ -55,7 +55,7 @@ def sources_of(record: TurnRecord) -> tuple[Cited, ...]:
         command.argument
         for line in record.lines
         if isinstance(line, AssistantLine)
-        for command in read_again(line.text, {NOTE: ()})
+        for command in commands_in(line.text, {NOTE: ()})
         if command.name == NOTE
     ]
     return tuple(sources_in(notes))
@@ -87,6 +87,6 @@ def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> 
             case "card":
                 events.append(Shown(card_from_record(effect.payload), act))
             case "picture":
-                picture, _ = from_record(effect.payload)
+                picture, _ = picture_from_record(effect.payload)
                 events.append(Pictured(picture, act))
     return events

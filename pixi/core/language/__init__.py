@@ -1,9 +1,9 @@
 """The inline command language: a reply's text in, in any pieces, events out.
 
-`reader` holds the parser, `states` its theory. The words and tags of the language are in `vocabulary`.
+`reader` holds the parser, `states` its theory and the text that it rewinds. The words and tags of the
+language are in `vocabulary`.
 """
 
-from pixi.core.language.buffer import BREAK, unbroken
 from pixi.core.language.events import (
     BUILT_IN,
     NOTE,
@@ -19,6 +19,7 @@ from pixi.core.language.events import (
     ToolCallEnded,
 )
 from pixi.core.language.reader import CommandStream
+from pixi.core.language.states import BREAK, unbroken
 
 __all__ = [
     "BREAK",

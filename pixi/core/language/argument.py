@@ -18,9 +18,18 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixi.core.language.buffer import BREAK, RewindBuffer
 from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
-from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE, NeedMore, State
+from pixi.core.language.states import (
+    ARGUMENT,
+    BREAK,
+    ENDED,
+    GENTLE,
+    NEED_MORE,
+    PROSE,
+    NeedMore,
+    RewindBuffer,
+    State,
+)
 from pixi.core.language.vocabulary import CLOSERS, MEANING, Closing, Opening, Vocabulary, tag_at
 
 _search: Final = re.compile(f"[{MEANING}]").search

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pixi.core.language.argument import AT_ONCE, Argument
-from pixi.core.language.buffer import BREAK, UNCLEAN, RewindBuffer, unbroken
 from pixi.core.language.events import (
     CommandEnded,
     CommandStarted,
@@ -21,6 +20,7 @@ from pixi.core.language.events import (
 from pixi.core.language.states import (
     ARGUMENT,
     BARE,
+    BREAK,
     ENDED,
     GENTLE,
     NEED_MORE,
@@ -28,8 +28,11 @@ from pixi.core.language.states import (
     PROSE,
     THOUGHT,
     TOOL_CALL,
+    UNCLEAN,
     NeedMore,
+    RewindBuffer,
     State,
+    unbroken,
 )
 from pixi.core.language.vocabulary import (
     END_THINK,

@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from pixi.core.language.buffer import BREAK, UNCLEAN
 from pixi.core.language.events import BUILT_IN, CommandStarted, Event, Prose
-from pixi.core.language.states import NEED_MORE, NeedMore
+from pixi.core.language.states import BREAK, NEED_MORE, UNCLEAN, NeedMore
 
 Kind = Literal["think", "end_think", "tool", "end", "special"]
 _END: Final = (
@@ -107,7 +106,7 @@ class Tag(NamedTuple):
     def tool(self) -> str:
         """The tool that a `<tool-call …>` names; "" where it names none."""
         match = _TOOL_NAME.search(self.text)
-        return next((name for name in match.groups() if name is not None), "").strip() if match else ""
+        return match[match.lastindex or 0].strip() if match else ""
 
 
 def tag_at(text: str, at: int, final: bool) -> Tag | NeedMore | None:
@@ -261,9 +260,13 @@ class Vocabulary:
         bracket, before, word, slip, after, apart, number, fill, separator = match.groups()
         sign = match.end(5)  # the place behind the name
         end, gap, target = sign + 1, after, 0
-        colon = text[sign] in ":："
-        name = self._names.get(_folded(word)) if word else self._slip(slip) if colon else None
-        if not colon and word and _folded(word) in self._growing:
+        has_colon = text[sign] in ":："
+        name: str | None = None
+        if word:
+            name = self._names.get(_folded(word))
+        elif has_colon:
+            name = self._slip(slip)
+        if not has_colon and word and _folded(word) in self._growing:
             grows = self._unfinished(text, at, final)
             if grows is NEED_MORE:
                 return grows
@@ -279,7 +282,7 @@ class Vocabulary:
                     name, end, gap, target = numbered, match.end(), fill, int(number)
         if name is None:
             # A capital word may be the beginning of a longer name.
-            return None if colon else self._unfinished(text, at, final)
+            return None if has_colon else self._unfinished(text, at, final)
         if text[end - 1] in ":：":
             # `[**SEND:** hi]`: the emphasis closes behind the colon.
             emphasis = _left_open(before, after, gap if end > sign + 1 else "")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from msgspec import Struct, field
 
 from pixi.core.llm import AssistantLine, Line, ToolCall, ToolLine, UserLine
-from pixi.core.memory import PersonMatcher, telling_words, tells_of
+from pixi.core.memory import PersonMatcher, distinctive_words, mentions_person
 from pixi.core.reading import SILENCE
 from pixi.core.stamps import without
 from pixi.store.database import Database, change_many, execute_values, select_many
@@ -162,7 +162,7 @@ def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Colle
             heard.append(line.text)
         elif turn not in parts:
             said[turn] += [line.text, *(call.arguments for call in _calls(line))]
-    telltale = PersonMatcher(whole.names, telling_words(whole.words, heard))
+    telltale = PersonMatcher(whole.names, distinctive_words(whole.words, heard))
     telling = [turn for turn, texts in said.items() if telltale.is_in("\n".join(texts))]
     changes = _Changes()
     for turn, lines in _lines_of(db, telling).items():
@@ -271,12 +271,12 @@ def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], hea
             return True
         if not isinstance(line, UserLine):
             said += [line.text, *(call.arguments for call in _calls(line))]
-    return part.asked or tells_of("\n".join(said), part.names, part.words, besides="\n".join(heard))
+    return part.asked or mentions_person("\n".join(said), part.names, part.words, besides="\n".join(heard))
 
 
 def _is_told(part: _Part, given: str) -> bool:
     """Return True if what a tool was given in a turn may tell of a person who had this part in it."""
-    return part.asked or tells_of(given, part.names, part.words, besides="")
+    return part.asked or mentions_person(given, part.names, part.words, besides="")
 
 
 def _calls(line: Line) -> tuple[ToolCall, ...]:

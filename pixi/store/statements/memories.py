@@ -6,7 +6,7 @@ from typing import Any, get_args
 from msgspec.structs import astuple, replace
 
 from pixi.core.errors import StoreError
-from pixi.core.memory import Memory, those_that_say_the_same
+from pixi.core.memory import Memory, same_facts
 from pixi.core.message import Audience
 from pixi.store.database import Database
 from pixi.store.statements.inbox import LAST_TURN
@@ -31,7 +31,7 @@ def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory
         raise StoreError("Somebody was forgotten meanwhile; nothing more is remembered of this.")
     older = memories(db, memory.person, memory.persona)
     circle = [one for one in older if one.where == memory.where]
-    same = tuple(circle[at] for at in those_that_say_the_same(memory.text, [one.text for one in circle]))
+    same = tuple(circle[at] for at in same_facts(memory.text, [one.text for one in circle]))
     uses = 0
     for one in same:
         (used,) = db.execute("DELETE FROM memories WHERE id = ? RETURNING uses", (one.id,)).fetchone()

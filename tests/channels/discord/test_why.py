@@ -12,7 +12,7 @@ from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import dollars, notes_embed, why_embed
 from pixi.core.conversation import notes_in
 from pixi.core.language import BUILT_IN
-from pixi.core.llm import AssistantLine, Cited, Line, ToolCall, ToolLine, Usage, UserLine, traced
+from pixi.core.llm import AssistantLine, Cited, Line, ToolCall, ToolLine, Usage, UserLine, sources_note
 from pixi.core.reading import written
 from pixi.store.kept import Effect, TurnRecord
 
@@ -72,7 +72,7 @@ def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
         Cited("https://example.org/mist"),
         Cited("https://example.org/" + "a" * 300, "too long to be shown"),
     ]
-    text = f"[SEND: a cloud]\n{written('note', traced(cited), BUILT_IN)}"
+    text = f"[SEND: a cloud]\n{written('note', sources_note(cited), BUILT_IN)}"
     record = replace(RECORD, lines=(*RECORD.lines, AssistantLine(text)))
     assert notes_in(record.lines) == notes_in(RECORD.lines)
     assert field(why_embed(record, SAY), "Sources") == (

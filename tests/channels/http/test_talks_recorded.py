@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown
-from pixi.core.llm import AssistantLine, Cited, Usage, traced
+from pixi.core.llm import AssistantLine, Cited, Usage, sources_note
 from pixi.core.message import (
     Author,
     Card,
@@ -13,8 +13,8 @@ from pixi.core.message import (
     Picture,
     card_on_record,
     carried_by,
-    from_record,
-    on_record,
+    picture_from_record,
+    picture_on_record,
 )
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import MEMORY, SqliteStore
@@ -71,14 +71,16 @@ async def test_a_reaction_is_told_on_the_message_that_it_names() -> None:
 @pytest.mark.parametrize("address", ["", "https://files.example/cat.gif"])
 def test_a_picture_is_told_with_its_words_and_where_it_is(address: str) -> None:
     picture = Picture("excited cat", "https://service.example/cat", "Cats of All", address=address)
-    record = record_of(Effect(7, 1, "picture", on_record(picture, "[GIF: excited cat]"), "done", command=0))
+    record = record_of(
+        Effect(7, 1, "picture", picture_on_record(picture, "[GIF: excited cat]"), "done", command=0)
+    )
     assert acts_of(record, "m1", {}) == [Pictured(picture)]
     for command in ("a cat", "[GIF: cat]", "[GIF: a\nvery \\] excited cat]", "[OWN]"):
-        kept = on_record(picture, command)
+        kept = picture_on_record(picture, command)
         assert acts_of(record_of(Effect(7, 1, "picture", kept, "done", command=0)), "m1", {}) == [
             Pictured(picture)
         ]
-        assert from_record(kept)[1] == command
+        assert picture_from_record(kept)[1] == command
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_a_picture_is_told_with_its_words_and_where_it_is(address: str) -> None:
 )
 def test_a_picture_of_an_older_record_has_the_words_of_its_command(kept: str, words: str) -> None:
     link, address = "https://service.example/cat", "https://files.example/cat.gif"
-    assert from_record(kept.format(link, address))[0] == Picture(words, link, "Cats", address=address)
+    assert picture_from_record(kept.format(link, address))[0] == Picture(words, link, "Cats", address=address)
 
 
 async def test_what_a_turn_rested_on_and_that_it_failed_is_told_again() -> None:
     store = await SqliteStore.open(MEMORY)
-    note = traced([Cited("https://x.example/", "All of it")])
+    note = sources_note([Cited("https://x.example/", "All of it")])
     lines = (AssistantLine(f"[NOTE: {note}][SEND: so]"),)
     record = replace(record_of(Effect(7, 1, "send", "so", "done", command=1)), lines=lines, finish="error")
     told = await recorded_events(store, record, "m1")
