@@ -228,7 +228,7 @@ async def _mcp_found(
 ) -> list[Finding]:
     from pixi.addons.mcp import register
     from pixi.mcp.connection import connected
-    from pixi.mcp.offers import sifted, visible
+    from pixi.mcp.offers import compare_with_approved, visible
     from pixi.toolbox.tools import Toolbox
 
     subject = f"mcp.{name}"
@@ -240,7 +240,7 @@ async def _mcp_found(
     try:
         async with connected(name, where, MCP_SECONDS) as connection:
             listing = await connection.list()
-            found = sifted(approved, listing.tools)
+            found = compare_with_approved(approved, listing.tools)
             left_out = register(found.fit, connection, Toolbox(), its)  # tried with a toolbox of its own
     except PixiError as error:
         return [Finding(False, subject, f"{where.shown}: {error}")]
