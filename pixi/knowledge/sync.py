@@ -15,7 +15,7 @@ from pixi.documents.watching import bursts
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
-from pixi.knowledge.scan import Scan, readers_tag
+from pixi.knowledge.scan import FolderScan, readers_tag
 
 _log = logging.getLogger("pixi.knowledge")
 
@@ -124,7 +124,7 @@ class Sync:
         self._heard: set[str] = set()
         self._wake = asyncio.Event()
         self._wrote = asyncio.Event()
-        self.scan = Scan(root, store, thread, self.readers, self._wrote.set)
+        self.scan = FolderScan(root, store, thread, self.readers, self._wrote.set)
         self._readying: list[asyncio.Future[None]] = []
         self._refreshing: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -302,7 +302,7 @@ class Sync:
         if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
             if await _woken(self._wake, _IDLE_SECONDS):
                 return
-            await self.readers.rest()
+            await self.readers.stop_idle()
         if not await _woken(self._wake, pause):
             self._everywhere = True
 

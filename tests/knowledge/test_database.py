@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ import watchfiles
 
 from pixi.core.errors import ConfigError
 from pixi.documents import SetAside, watching
-from pixi.documents.files import Document
+from pixi.documents.files import Documents
 from pixi.knowledge import scan, sync
 from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
@@ -611,7 +611,7 @@ async def test_many_tiny_files_can_be_searched_while_they_are_read(
     class Pausing(ReadersAtHand):
         async def read_many(
             self, paths: Iterable[Path]
-        ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+        ) -> AsyncGenerator[tuple[Path, Documents | SetAside], None]:
             number = 0
             async for outcome in super().read_many(paths):
                 yield outcome
