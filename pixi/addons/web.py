@@ -21,9 +21,8 @@ from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import Fact, Reader, RetrievalAgent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.results import NOTHING_FOUND
 from pixi.toolbox.schema import safe_names
-from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox
+from pixi.toolbox.tools import EVERYBODY, NOTHING_FOUND, Tool, Toolbox
 from pixi.web.pages import WebPage, WebPageReader
 from pixi.web.search_engines import SearchEngine, SearchError
 
