@@ -79,7 +79,7 @@ async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
 async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
     """Return whether it turns a word into a vector; nothing where there is none."""
     from pixi.app.databases import open_embedder
-    from pixi.knowledge.vectors import require_numpy
+    from pixi.knowledge.database import require_numpy
 
     chosen = settings.embedding_model
     if chosen is None:
