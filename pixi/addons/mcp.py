@@ -279,7 +279,7 @@ def _tool(
 
 
 def _described(name: str, tool: ForeignTool) -> str:
-    """The server's description; with the tool's own name in front, where a model calls it otherwise."""
+    """Return the server's description, with the tool's own name in front where a model calls it otherwise."""
     words = plain_text(tool.description, _LONGEST_DESCRIPTION) or plain_text(tool.title, _LONGEST_NAME)
     if not name.endswith(tool.name) or not words:
         named = f"“{plain_text(tool.name, _LONGEST_NAME)}” of the MCP server {tool.server}."

@@ -348,9 +348,7 @@ async def question_result(
 
 
 def in_parts(text: str, characters: int, most_bytes: int) -> list[str]:
-    """The text in parts of so many characters and bytes at most, as JSON writes them; between paragraphs,
-    lines or words, where it can.
-    """
+    """Cut a text into parts of limited characters and bytes (as JSON), best between paragraphs or words."""
     parts: list[str] = []
     start = 0
     while start < len(text):

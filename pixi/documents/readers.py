@@ -174,7 +174,7 @@ class Readers:
 
     @asynccontextmanager
     async def _a_process(self) -> AsyncIterator[ReadingProcess]:
-        """A process for oneself. Who leaves it in the middle of an answer ends it."""
+        """Give a process that nobody else asks meanwhile. Leaving it in the middle of an answer ends it."""
         async with self._turns:
             process = None
             while self._idle and process is None:

@@ -341,7 +341,7 @@ class LockFile:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """No other process of ours writes the file within the block, where the system can see to that."""
+        """Keep other processes from writing the file within the block, where the system can do that."""
         if sys.platform == "win32":
             yield
             return

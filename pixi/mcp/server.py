@@ -119,7 +119,7 @@ class McpServer:
         self._become(Closed())
 
     def look_again(self) -> None:
-        """The lock file changed: what waits for consent may have it now."""
+        """Read the lock file again: it changed, and what waits for consent may have it now."""
         self._look.set()
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
@@ -287,7 +287,7 @@ class McpServer:
 
 
 def _names(names: Iterable[str]) -> str:
-    """Strangers' names, the first of them."""
+    """Return the first of strangers' names, on one line, and how many more there are."""
     shown = [prompt_name(name) for name in names]
     more = len(shown) - _MOST_NAMES
     return ", ".join(shown[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

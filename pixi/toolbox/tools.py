@@ -196,7 +196,7 @@ class Toolbox:
         return frozenset(self._sources)
 
     def announce(self, source: str) -> None:
-        """Tools will come from there: a persona may name it already."""
+        """Make a source known of which tools will come: a persona may name it already."""
         self._sources.add(source)
 
     def add(self, tool: Tool) -> None:
@@ -304,7 +304,7 @@ def _named(value: object) -> Any:
 
 
 async def with_pictures_checked(parts: Sequence[Part], *, vision: bool) -> tuple[Part, ...]:
-    """The parts, each picture decoded and written anew; one that is none, or one too many, becomes words.
+    """Decode and write each picture anew; one that is none, or one too many, becomes words.
 
     `vision`: the model can be shown pictures; one that cannot is told of each.
     """
