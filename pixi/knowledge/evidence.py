@@ -342,7 +342,7 @@ class Judge:
         ]
         if not held:
             return ""
-        first = max(range(len(held)), key=lambda at: (held[at][0], -at))
+        first = max(range(len(held)), key=lambda at: held[at][0])
         said = self._cutter.snippet(held[first][1])
         for _, each in held[first + 1 :]:
             if len(said) + len(each) >= self._cutter.length:

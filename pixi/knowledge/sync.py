@@ -143,7 +143,7 @@ class Sync:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._release_waiters(ConfigError(f"the database {self._name} was closed."))
+        self._release_waiters(ConfigError(f"the database {self._name} was closed."), for_good=True)
 
     async def close_store(self) -> None:
         """Close catalogue and index. To be called once nobody asks them any longer."""
@@ -208,7 +208,7 @@ class Sync:
         finally:
             self._busy = False
             await self.readers.close()
-            self._release_waiters(ConfigError(f"reading the database {self._name} has ended."))
+            self._release_waiters(ConfigError(f"reading the database {self._name} has ended."), for_good=True)
 
     async def _scan_once(self, only: Sequence[str] | None) -> None:
         """Scan the folder once; where another process reads, see what it has done."""
@@ -322,15 +322,17 @@ class Sync:
     async def _wait_for_scan(self, waiting: "list[asyncio.Future[None]]") -> None:
         if not self._tasks:
             raise ConfigError(f"the database {self._name} was closed.")
+        if self._tasks[0].done():  # it failed, as the log tells
+            raise ConfigError(f"reading the database {self._name} has ended.")
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
         await future
 
-    def _release_waiters(self, error: ConfigError | None) -> None:
+    def _release_waiters(self, error: ConfigError | None, *, for_good: bool = False) -> None:
         """End the waiting for a scan: all is read, or `error` says why it is not."""
         self._wrote.set()
         waiting, self._readying = self._readying, []
-        if error and not self._tasks:
+        if for_good:  # there will be no other scan
             waiting += self._refreshing
             self._refreshing = []
         for future in waiting:

@@ -723,3 +723,18 @@ async def test_a_database_ends_also_where_a_change_comes_at_that_moment(opened: 
         await asyncio.wait([waiting])
         assert waiting.cancelled() == is_asked, f"it went on, {steps} steps behind the change"
         following._wake.clear()
+
+
+async def test_nobody_waits_for_reading_that_broke_off(
+    folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    database = await opened()
+    await database.ready()
+    monkeypatch.setattr(sync.Sync, "_scan_once", broken)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="has ended"):
+            async with asyncio.timeout(10):
+                await database.refresh()
