@@ -28,7 +28,7 @@ from pixi.knowledge.index import Index
 from pixi.knowledge.query import IndexDamaged
 from tests.documents.at_hand import ReadersAtHand
 from tests.held_clock import HeldClock
-from tests.waiting import until
+from tests.waiting import until, within
 
 
 class Opening(Protocol):
@@ -736,5 +736,5 @@ async def test_nobody_waits_for_reading_that_broke_off(
     monkeypatch.setattr(sync.Sync, "_scan_once", broken)
     for _ in range(2):
         with pytest.raises(ConfigError, match="has ended"):
-            async with asyncio.timeout(10):
+            async with within("the end of a refresh"):
                 await database.refresh()
