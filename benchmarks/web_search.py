@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from benchmarks.report import Figure
-from pixi.addons.web_search import EngineSearch, web_search_tool
+from pixi.addons.web import EngineSearch, web_search_tool
 from pixi.core.events import TurnReport
 from pixi.core.masking import SecretRedactor
 from pixi.core.persona import Persona

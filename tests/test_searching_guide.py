@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.addons.web_search import EngineSearch, web_search_tool
+from pixi.addons.web import EngineSearch, web_search_tool
 from pixi.addons.wiki import tool_names
 from pixi.cli import frame
 from pixi.core.llm import Usage

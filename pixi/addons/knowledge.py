@@ -14,7 +14,7 @@ from pixi.knowledge.registry import source_of
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.results import NOTHING_FOUND
+from pixi.toolbox.tools import NOTHING_FOUND
 
 RESULTS = 8
 """Entries that a search gives unless more are asked for."""

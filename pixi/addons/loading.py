@@ -54,7 +54,7 @@ SHIPPED = {"companion": Shipped("pixi.companion.addon", "pixi/companion/personas
 
 
 def named(path: Path | Setup) -> AddonSource:
-    """The addon that an entry of the settings means: one that comes along, or a file; or a program's own."""
+    """Return the addon that a setting names: one that comes along, a file, or a program's own `setup`."""
     if not isinstance(path, Path):
         return AddonSource(f"{path.__module__.rpartition('.')[2]}.py", lambda: path)
     if is_shipped(path):

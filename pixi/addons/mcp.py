@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -58,17 +59,12 @@ class ArgumentCheck:
     def __init__(self, schema: Mapping[str, Any], shape: Shape) -> None:
         self._schema = schema
         self._shape = shape
-        self._left = 0
-        self._validator: Validator | None = None
-        self._made = False
+        self._left = 0  # steps of checking that are left for these arguments
 
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
         """Return what is wrong, in words for a model; empty where nothing is, or nobody can tell."""
         from referencing.exceptions import Unresolvable
 
-        if not self._made:
-            self._made = True
-            self._validator = self._make()
         if self._validator is None:
             return []
         self._left = _MOST_STEPS
@@ -82,8 +78,9 @@ class ArgumentCheck:
             return []
         return list(problems)
 
-    def _make(self) -> "Validator | None":
-        """Return what checks; None where the schema is none that can be checked by."""
+    @cached_property
+    def _validator(self) -> "Validator | None":
+        """The validator; None where the schema is none that arguments can be checked by."""
         import jsonschema
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import extend, validator_for
@@ -282,7 +279,7 @@ def _tool(
 
 
 def _described(name: str, tool: ForeignTool) -> str:
-    """The server's description; with the tool's own name in front, where a model calls it otherwise."""
+    """Return the server's description, with the tool's own name in front where a model calls it otherwise."""
     words = plain_text(tool.description, _LONGEST_DESCRIPTION) or plain_text(tool.title, _LONGEST_NAME)
     if not name.endswith(tool.name) or not words:
         named = f"“{plain_text(tool.name, _LONGEST_NAME)}” of the MCP server {tool.server}."

@@ -112,7 +112,7 @@ class Seeker:
         return await self._picture(context, words, found)
 
     def trouble(self, error: GifError) -> None:
-        """Something went wrong: the log is told once."""
+        """Rest as long as the source wants it, and tell the log once of what went wrong."""
         self._rests_until = max(self._rests_until, time.monotonic() + error.rest)
         if str(error) != self._told:
             self._told = str(error)

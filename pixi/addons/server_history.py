@@ -176,7 +176,7 @@ def _when(seconds: float) -> str:
 
 
 def _moment(day: str) -> float | None:
-    """The beginning of a day, or a moment, in seconds since the epoch; by UTC where it names no zone."""
+    """Return the beginning of a day, or a moment, in seconds since the epoch; UTC where it names no zone."""
     day = day.strip()
     if not day:
         return None

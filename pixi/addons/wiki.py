@@ -19,8 +19,7 @@ from pixi.knowledge.retrieval import Reader
 from pixi.text.terms import normalise, pieces, telling_runs, without_asking, word_list
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.results import NOTHING_FOUND
-from pixi.toolbox.tools import EVERYBODY
+from pixi.toolbox.tools import EVERYBODY, NOTHING_FOUND
 from pixi.web.wiki import MOST_PAGES, Wiki, WikiPage, WikiPages
 from pixi.web.wiki_api import WikiError, asked_title
 

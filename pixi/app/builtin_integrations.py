@@ -6,10 +6,18 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 
-from pixi.addons import pictures, server_history, web_pages, web_search
+from pixi.addons import pictures, server_history
 from pixi.addons.pictures import gifs_from
-from pixi.addons.web_pages import ReadLimits
-from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend
+from pixi.addons.web import (
+    PAGES_SOURCE,
+    SEARCH_SOURCE,
+    EngineSearch,
+    McpSearch,
+    ReadLimits,
+    SearchBackend,
+    web_pages,
+    web_search_tool,
+)
 from pixi.addons.wiki import WikiOf, source_of, tool_names, wiki_tools
 from pixi.app.integrations import Integrations
 from pixi.app.models import searches
@@ -37,7 +45,7 @@ async def apply_pages(integrations: Integrations, settings: Settings) -> None:
     """
     wanted = settings.web_pages
     if not wanted.read:
-        integrations.bring(web_pages.SOURCE)
+        integrations.bring(PAGES_SOURCE)
         return
     require_page_reader()
     # Its own connections: hosts that hang, of which there are many, hold up nothing else.
@@ -46,8 +54,8 @@ async def apply_pages(integrations: Integrations, settings: Settings) -> None:
     pages = integrations.once("pages", lambda: WebPageReader(web, PageLimits()))
     pages.limits = PageLimits(wanted.robots, round(wanted.megabytes * 1_000_000), wanted.seconds)
     portion = ReadLimits(wanted.characters, settings.limits.tool_result_bytes, wanted.personas)
-    setup = web_pages.web_pages(pages, integrations.library.reader, integrations.tools.mask, portion)
-    integrations.bring(web_pages.SOURCE, portion, setup)
+    setup = web_pages(pages, integrations.library.reader, integrations.tools.mask, portion)
+    integrations.bring(PAGES_SOURCE, portion, setup)
 
 
 def require_page_reader() -> None:
@@ -79,7 +87,7 @@ async def apply_search(integrations: Integrations, settings: Settings) -> None:
     integrations.cannot_search = cannot
 
     def setup(addon: Addon) -> None:
-        web_search.web_search_tool(
+        web_search_tool(
             _backend(integrations, wanted),
             integrations.tools.mask,
             results=wanted.results,
@@ -88,9 +96,9 @@ async def apply_search(integrations: Integrations, settings: Settings) -> None:
             reads_pages=settings.web_pages.read,
         )(addon)
 
-    integrations.tools.announce(web_search.SOURCE)
+    integrations.tools.announce(SEARCH_SOURCE)
     key = None if wanted.engine == "off" else (wanted, settings.web_pages.read, cannot)
-    integrations.bring(web_search.SOURCE, key, setup)
+    integrations.bring(SEARCH_SOURCE, key, setup)
 
 
 def _backend(integrations: Integrations, wanted: WebSearchSettings) -> SearchBackend:

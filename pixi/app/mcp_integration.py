@@ -19,9 +19,9 @@ from pixi.mcp.offers import (
     NetworkServer,
     Program,
     Where,
-    in_full,
-    kept,
-    sifted,
+    approval_of,
+    compare_with_approved,
+    full_description,
     visible,
 )
 from pixi.mcp.server import McpServer
@@ -212,15 +212,15 @@ async def changed_tools(name: str, where: Where, approved: ApprovedServer) -> tu
     from pixi.mcp.connection import connected  # large, and of an extra that is not always there
 
     async with connected(name, where, START_SECONDS) as connection:
-        return sifted(approved, (await connection.list()).tools).changed
+        return compare_with_approved(approved, (await connection.list()).tools).changed
 
 
 def told_changes(tool: ForeignTool, approved: ApprovedServer) -> list[str]:
     """Tell what differs in a tool that was approved: lines as of a diff, fit to be shown."""
-    before, now = approved.tools[tool.name], kept(tool)
+    before, now = approved.tools[tool.name], approval_of(tool)
     lines = [*_differing(before.description, now.description)]
     lines += _differing(_spread(before.schema), _spread(now.schema))
-    if beyond := sum(map(len, in_full(tool))) - len(now.description) - len(now.schema):
+    if beyond := sum(map(len, full_description(tool))) - len(now.description) - len(now.schema):
         lines.append(f"  (what stands after that was not kept, and may differ too: {beyond:,} characters)")
     if not lines:
         lines = ["  (it differs far down, in what was not kept)"]

@@ -148,7 +148,7 @@ def _lower(what: int, to: int) -> None:
 
 
 def _forbid(event: str, arguments: tuple[object, ...]) -> None:
-    """Called by Python before each thing of note; what it raises stops that thing."""
+    """Stop what reading needs not, by raising. Python calls it before each audit event."""
     if event == "open":
         flags = arguments[2]
         if isinstance(flags, int) and flags & _WRITES:

@@ -126,7 +126,7 @@ class ReadingProcess:
         self._asking = asking  # None where it is asked through its standard input, see `wire.py`
         self._limits = limits
         self._opener = opener
-        self._spent = False
+        self._spent = False  # it is told to end, or says that it will
 
     @classmethod
     async def start(cls, limits: FileLimits, opener: FileOpener) -> "ReadingProcess":
@@ -196,7 +196,7 @@ class ReadingProcess:
         It comes in handfuls: first those files that cannot be opened, then the others in order.
 
         Raises:
-            Lost: the files that were not answered yet have to be asked for anew, of another process.
+            ProcessLost: the files that were not answered yet have to be asked for anew, of another process.
         """
         answered = 0
         loop = asyncio.get_running_loop()
@@ -326,7 +326,7 @@ class _Answers:
         self.spent = False
         self._files = files
         self._limits = limits
-        self._at = 0
+        self._at = 0  # the number of the file that is being answered; what follows is of that file
         self._pieces: list[Piece] = []
         self._weight = 0
         self._records = 0

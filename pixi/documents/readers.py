@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from pixi.documents.confinement import Confinement
-from pixi.documents.files import Document, Documents, FileLimits, SetAside
+from pixi.documents.files import Documents, FileLimits, SetAside
 from pixi.documents.process import FileOpener, ProcessLost, ReadingProcess
 from pixi.documents.wire import MOST_FILES
 
@@ -38,10 +38,10 @@ class Readers:
         """
         self._limits = limits or FileLimits()
         self._workers = workers
-        self._processes: set[ReadingProcess] = set()
-        self._idle: list[ReadingProcess] = []
+        self._processes: set[ReadingProcess] = set()  # all that run
+        self._idle: list[ReadingProcess] = []  # those of them that nobody asks now
         self._opener = FileOpener()
-        self._turns = asyncio.Semaphore(self._workers)
+        self._turns = asyncio.Semaphore(workers)
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -62,13 +62,13 @@ class Readers:
         """Return whether any process runs."""
         return bool(self._processes)
 
-    async def rest(self) -> None:
+    async def stop_idle(self) -> None:
         """End the processes that wait; others start when they are needed."""
         while self._idle:
             await self._end(self._idle.pop())
 
-    async def read(self, path: Path) -> Sequence[Document]:
-        """Return the documents of a file; see `Documents` for what else is told. Empty for an empty file.
+    async def read(self, path: Path) -> Documents:
+        """Return the documents of a file; none for an empty file.
 
         Raises:
             SetAside: it was not read.
@@ -81,9 +81,7 @@ class Readers:
             raise outcome
         return outcome
 
-    async def read_many(
-        self, paths: Iterable[Path]
-    ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+    async def read_many(self, paths: Iterable[Path]) -> AsyncGenerator[_Outcome, None]:
         """Yield each path once, as soon as it is done, with its documents or why there are none.
 
         Args:
@@ -95,7 +93,7 @@ class Readers:
         todo = iter(paths)
         done: asyncio.Queue[Sequence[_Outcome] | None] = asyncio.Queue()
         room = asyncio.Semaphore(2 * self._workers)  # for handfuls that nobody has taken yet
-        tasks = [asyncio.create_task(self._take_from(todo, done, room)) for _ in range(self._workers)]
+        tasks = [asyncio.create_task(self._read_all(todo, done, room)) for _ in range(self._workers)]
         for task in tasks:
             task.add_done_callback(lambda _: done.put_nowait(None))
         try:
@@ -123,7 +121,7 @@ class Readers:
         async with self._a_process() as process:
             return process.confinement
 
-    async def _take_from(
+    async def _read_all(
         self,
         todo: Iterator[Path],
         done: "asyncio.Queue[Sequence[_Outcome] | None]",
@@ -176,7 +174,7 @@ class Readers:
 
     @asynccontextmanager
     async def _a_process(self) -> AsyncIterator[ReadingProcess]:
-        """A process for oneself. Who leaves it in the middle of an answer ends it."""
+        """Give a process that nobody else asks meanwhile. Leaving it in the middle of an answer ends it."""
         async with self._turns:
             process = None
             while self._idle and process is None:

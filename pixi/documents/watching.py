@@ -81,7 +81,7 @@ async def changes(watched: Callable[[], WatchedPaths]) -> AsyncGenerator[None, N
 
 
 def _places(watched: WatchedPaths) -> tuple[Path, ...]:
-    """The folders to watch: those of the files, and each folder with the one above, to see it come back."""
+    """Return the folders to watch: those of files, and each folder with the one above, to see it return."""
     wanted = [file.absolute().parent for file in watched.files]
     for folder in (*watched.folders, *watched.parents):
         wanted += [folder.absolute(), folder.absolute().parent]

@@ -47,11 +47,11 @@ class DocumentCleaner:
         self._limits = limits
         self._characters = 0
         self._records = 0
-        self._keys: dict[str, int] = {}
+        self._keys: dict[str, int] = {}  # how often each was given
 
-    def unsent(self) -> int:
-        """Return what the file has come to, in characters, at most what one piece holds."""
-        return min(self._characters, 131_072)
+    def last_weight(self) -> int:
+        """Return a bound of the weight of the last piece: what the file has come to, or a whole piece."""
+        return min(self._characters, PIECE_CHARACTERS)
 
     def tidied(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Yield the documents, as they may be sent.

@@ -51,6 +51,7 @@ from pixi.documents.wire import (  # noqa: E402
     LIMITS,
     MOST_FILES,
     PATHS,
+    PIECE_CHARACTERS,
     DocumentCleaner,
     FileRefused,
     Message,
@@ -62,7 +63,6 @@ from pixi.documents.wire import (  # noqa: E402
     pieces,
 )
 
-_FRAME_WEIGHT = 131_072
 _UNSENT_SECONDS = 0.02
 _SMALL_FILE = 32_768
 
@@ -85,7 +85,7 @@ class Outbox:
         """Send it, soon."""
         self._waiting.append(message)
         self._weight += size
-        if self._weight > _FRAME_WEIGHT:
+        if self._weight > PIECE_CHARACTERS:
             self.flush()
 
     def flush_if_late(self) -> None:
@@ -217,15 +217,15 @@ def _read(number: int, original: Original, limits: FileLimits, outbox: Outbox) -
         if original.size > _SMALL_FILE or is_slow(original.name):
             outbox.flush()  # what is done is told first: should this one take all the time, it alone is late
         notes: list[str] = []
-        tidier = DocumentCleaner(limits)
+        cleaner = DocumentCleaner(limits)
         held: Piece | None = None
-        for piece in pieces(number, tidier.tidied(read_documents(original, notes.append))):
+        for piece in pieces(number, cleaner.tidied(read_documents(original, notes.append))):
             if held is not None:
-                outbox.put(held, _FRAME_WEIGHT)
+                outbox.put(held, PIECE_CHARACTERS)
             held = piece
     documents = held.documents if held is not None else ()
     joins = held.joins if held is not None else 0
-    outbox.put(Piece(number, documents, joins, True, one_line("; ".join(notes))), tidier.unsent())
+    outbox.put(Piece(number, documents, joins, True, one_line("; ".join(notes))), cleaner.last_weight())
 
 
 def _broken(error: BaseException) -> str:

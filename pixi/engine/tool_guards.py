@@ -26,8 +26,7 @@ from pixi.core.untrusted import clipped, prompt_name, without_middle
 from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.results import as_json, masked
-from pixi.toolbox.tools import BoundCall, Tool, as_words
+from pixi.toolbox.tools import BoundCall, Tool, as_json, as_words, masked
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
 _LONGEST_VALUE = 400  # characters of an argument that a person is shown

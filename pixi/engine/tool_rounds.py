@@ -31,8 +31,17 @@ from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign, within
-from pixi.toolbox.results import Part, as_json, parts_of, with_pictures_checked, within_bytes
-from pixi.toolbox.tools import LEAST_BYTES, BoundCall, Tool, as_words
+from pixi.toolbox.tools import (
+    LEAST_BYTES,
+    BoundCall,
+    Part,
+    Tool,
+    as_json,
+    as_words,
+    parts_of,
+    with_pictures_checked,
+    within_bytes,
+)
 
 _log = logging.getLogger("pixi.engine")
 

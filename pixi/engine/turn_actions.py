@@ -40,7 +40,7 @@ from pixi.engine.context import TurnContext
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.toolbox.foreign import look_at
-from pixi.toolbox.results import with_picture_checked
+from pixi.toolbox.tools import with_picture_checked
 
 _log = logging.getLogger("pixi.engine")
 

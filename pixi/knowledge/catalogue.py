@@ -310,7 +310,7 @@ class Catalogue:
         return fresh
 
     def touch(self, files: Iterable[ScannedFile]) -> None:
-        """Files were written anew and say the same."""
+        """Note the new size and time of files that say the same as before."""
         with self._writing():
             self._db.executemany(
                 "UPDATE files SET size = ?, mtime = ? WHERE path = ?",

@@ -18,7 +18,7 @@ from pixi.knowledge.index_store import IndexStore, Threads, cache_folder
 from pixi.knowledge.query import IndexDamaged
 from pixi.knowledge.registry import DatabaseDescription, describe, require_folder
 from pixi.knowledge.sync import Sync
-from pixi.knowledge.vectors import Vectors, require_numpy
+from pixi.knowledge.vectors import Vectors
 
 if TYPE_CHECKING:
     from pixi.models.embeddings import OpenAIEmbeddings
@@ -61,7 +61,7 @@ class DirectoryDatabase:
         progress: Reporter,
         embedder: "OpenAIEmbeddings | None",
     ) -> None:
-        """Called by `open` alone."""
+        """Use `open` instead."""
         self.name = name
         self.folder = root
         self._about = about
@@ -211,7 +211,7 @@ class DirectoryDatabase:
             with self._store.asking(index):
                 return await self._askers.run(index.sure, text, limit)
         except IndexDamaged:
-            self._sync.look_soon(damaged=index)  # a model that is shown passages may never search
+            self._sync.scan_soon(damaged=index)  # a model that is shown passages may never search
             return ()
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
@@ -240,7 +240,7 @@ class DirectoryDatabase:
         if self._vectors:
             await self._vectors.close()
         await asyncio.to_thread(self._askers.shutdown)
-        await self._sync.let_go()
+        await self._sync.close_store()
 
     async def __aenter__(self) -> Self:
         """Return itself."""
@@ -266,3 +266,17 @@ def _open(folder: Path, name: str, cache: Path | None) -> tuple[Path, IndexStore
     store = IndexStore(cache_folder(root, name or folder.name or root.name, cache))
     store.open()
     return root, store
+
+
+def require_numpy() -> None:
+    """See that vectors can be reckoned with.
+
+    Raises:
+        ConfigError: numpy is not installed.
+    """
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "[embedding_model] needs numpy: install it with `pip install 'pixi-persona[embeddings]'`."
+        ) from None

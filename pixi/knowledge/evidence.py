@@ -64,7 +64,7 @@ _PAUSES = (
 """Pauses at which a text may be cut, the best first."""
 
 
-class Stretch(Struct, frozen=True):
+class Passage(Struct, frozen=True):
     """A passage before it is indexed.
 
     Attributes:
@@ -95,7 +95,7 @@ def sentences_of(text: str) -> list[str]:
     ]
 
 
-def passages_of(entry: Entry) -> Iterator[Stretch]:
+def passages_of(entry: Entry) -> Iterator[Passage]:
     """Yield the passages of an entry in reading order: at least one, be it empty.
 
     Short sections are put together as long as they fit into one passage.
@@ -106,12 +106,12 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
     for section in entry.sections:
         for text, source in _cut(entry, section):
             if parts and size + len(text) > SIZE:
-                yield Stretch(tuple(parts), tuple(headings))
+                yield Passage(tuple(parts), tuple(headings))
                 parts, headings, size = [], {}, 0
             parts.append((text, source))
             headings |= dict.fromkeys(source.section.split(_WITHIN) if source.section else ())
             size += len(text)
-    yield Stretch(tuple(parts) or (("", Source(entry.id, entry.title, entry.path)),), tuple(headings))
+    yield Passage(tuple(parts) or (("", Source(entry.id, entry.title, entry.path)),), tuple(headings))
 
 
 def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
@@ -317,7 +317,7 @@ class Judge:
         length = _DENSE if question.dense else LENGTH
         self._cutter = Cutter(question.terms, analysis, tuple(languages), length)
 
-    def excerpt(self, passage: Stretch) -> Excerpt | None:
+    def excerpt(self, passage: Passage) -> Excerpt | None:
         """Cut out what a passage says on the question; None where it is not sure that it does."""
         found = filter(None, (self._in_part(text, source) for text, source in passage.parts))
         return min(found, key=lambda excerpt: excerpt.rank, default=None)
@@ -342,7 +342,7 @@ class Judge:
         ]
         if not held:
             return ""
-        first = max(range(len(held)), key=lambda at: (held[at][0], -at))
+        first = max(range(len(held)), key=lambda at: held[at][0])
         said = self._cutter.snippet(held[first][1])
         for _, each in held[first + 1 :]:
             if len(said) + len(each) >= self._cutter.length:

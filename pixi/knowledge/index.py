@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct, field
 
 from pixi.knowledge.entry import Entry, Found, Hit, Source
-from pixi.knowledge.evidence import Excerpt, Judge, Stretch, in_order, passages_of, question_in
+from pixi.knowledge.evidence import Excerpt, Judge, Passage, in_order, passages_of, question_in
 from pixi.knowledge.query import (
     IndexDamaged,
     QueryParser,
@@ -55,7 +55,7 @@ _MET = 200_000
 """Words that are held in memory before the vocabulary learns them."""
 
 
-class Passage(Struct, frozen=True):
+class IndexedPassage(Struct, frozen=True):
     """A passage's text. Its number is never given to another, and changes when the entry is replaced."""
 
     number: int
@@ -99,7 +99,7 @@ class Index:
         self._threads = threading.local()
         index.config_reader("manual")  # else a thread would look at the folder for ever
         with reading():
-            self._take_stock()
+            self._count_entries()
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -170,7 +170,7 @@ class Index:
                 # What was not committed now must not be with the next commit, nor words be taken for learnt.
                 self._writer, self._writing = None, Analysis()
         with reading():
-            self._take_stock()
+            self._count_entries()
 
     def candidates(self, query: str, limit: int) -> Candidates:
         """Return the passages that the query's words find, best first.
@@ -230,12 +230,12 @@ class Index:
             judge = Judge(question, self._analysis(), self._languages)
             found: list[Excerpt] = []
             for each in ranked(searcher, self._schema, asked, _JUDGED):
-                passage = self._stretch(searcher, each)
+                passage = self._stored_passage(searcher, each)
                 if passage and (excerpt := judge.excerpt(passage)):
                     found.append(excerpt)
         return in_order(found)[:limit]
 
-    def passages(self, entries: Iterable[int]) -> Iterator[Passage]:
+    def passages(self, entries: Iterable[int]) -> Iterator[IndexedPassage]:
         """Yield the passages of entries, in no order. An id that is not known has none."""
         from tantivy import Query
 
@@ -247,14 +247,14 @@ class Index:
                 addresses = [address for _, address in searcher.search(query, limit=most, count=False).hits]
                 numbers = searcher.fast_field_values("number", addresses)
                 for number, address in zip(numbers, addresses, strict=True):
-                    yield Passage(int(number or 0), entry, _stored(searcher.doc(address), entry).text)
+                    yield IndexedPassage(int(number or 0), entry, _stored(searcher.doc(address), entry).text)
 
     def close(self) -> None:
         """Let another process write. Calling it twice does no harm."""
         self._writer = None
         self._vocabulary.close()
 
-    def _take_stock(self) -> None:
+    def _count_entries(self) -> None:
         from tantivy import Query
 
         searcher = self._index.searcher()
@@ -285,10 +285,10 @@ class Index:
         return analysis
 
     def _hit(self, searcher: "tantivy.Searcher", cutter: Cutter, each: Scored) -> Hit | None:
-        passage = self._stretch(searcher, each)
+        passage = self._stored_passage(searcher, each)
         return Hit(passage.source, cutter.snippet(passage.text), each.score) if passage else None
 
-    def _stretch(self, searcher: "tantivy.Searcher", each: Scored) -> Stretch | None:
+    def _stored_passage(self, searcher: "tantivy.Searcher", each: Scored) -> Passage | None:
         """Return the passage, without its headings; None where it is gone by now."""
         from tantivy import Query
 
@@ -318,12 +318,12 @@ class Index:
         import tantivy
 
         named = list(pieces(normalise(entry.title)))
-        for ordinal, stretch in enumerate(passages_of(entry)):
-            headings = [list(pieces(normalise(each))) for each in stretch.headings]
+        for ordinal, passage in enumerate(passages_of(entry)):
+            headings = [list(pieces(normalise(each))) for each in passage.headings]
             # What stands above the first words is what the passage is about; what comes later is said in it.
             above = [*named, *chain.from_iterable(headings[:1])]
             body = self._writing.terms(
-                [*named, *chain.from_iterable(headings), *pieces(normalise(stretch.text))], language
+                [*named, *chain.from_iterable(headings), *pieces(normalise(passage.text))], language
             )
             document = tantivy.Document()
             document.add_integer("number", self._next)
@@ -334,7 +334,7 @@ class Index:
             document.add_text("grams", body.grams)
             if ordinal == 0:
                 document.add_text("language", language or "none")
-            document.add_bytes("stored", _pack(stretch))
+            document.add_bytes("stored", _pack(passage))
             writer.add_document(document)
             self._next += 1
 
@@ -362,16 +362,16 @@ def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
     return count or 0
 
 
-def _pack(stretch: Stretch) -> bytes:
-    parts = [(clean(text), clean(source.section), source.line, source.page) for text, source in stretch.parts]
-    told = (clean(stretch.source.title), clean(stretch.source.path), parts)
+def _pack(passage: Passage) -> bytes:
+    parts = [(clean(text), clean(source.section), source.line, source.page) for text, source in passage.parts]
+    told = (clean(passage.source.title), clean(passage.source.path), parts)
     return json.dumps(told, ensure_ascii=False).encode()
 
 
-def _stored(document: "tantivy.Document", entry: int) -> Stretch:
+def _stored(document: "tantivy.Document", entry: int) -> Passage:
     """Return what `_pack` was given, without the headings above all of it."""
     title, path, parts = json.loads(document.get_first("stored") or b"")
-    return Stretch(tuple((text, Source(entry, title, path, *place)) for text, *place in parts))
+    return Passage(tuple((text, Source(entry, title, path, *place)) for text, *place in parts))
 
 
 def _note(folder: Path, following: int) -> None:

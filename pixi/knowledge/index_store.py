@@ -39,7 +39,7 @@ class Threads(ThreadPoolExecutor):
         return await asyncio.get_running_loop().run_in_executor(self, work)
 
 
-_OF = "folder"
+_FOLDER_NOTE = "folder"
 """The file that names the folder of which a cache was made; its time tells when that was last opened."""
 
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
@@ -66,12 +66,12 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     wanted = platformdirs.user_cache_path("pixi-persona") / "databases" / own
     reason = _unwritable(wanted)
     if not reason:
-        _sign(wanted, folder)
+        _note_folder(wanted, folder)
         return wanted
     user = f"-{os.getuid()}" if sys.platform != "win32" else ""
     temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
-    if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
-        _sign(temporary / own, folder)
+    if not _unwritable(temporary) and _is_private(temporary) and not _unwritable(temporary / own):
+        _note_folder(temporary / own, folder)
         return temporary / own
     raise ConfigError(
         f"{display_path(wanted)}: the index cannot be kept here ({reason}), nor in "
@@ -79,11 +79,11 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     )
 
 
-def _sign(cache: Path, folder: Path) -> None:
+def _note_folder(cache: Path, folder: Path) -> None:
     """Note of what it is the cache. A new one is the occasion to clear those away that nobody will need."""
     with suppress(OSError):
-        is_new = not (cache / _OF).exists()
-        (cache / _OF).write_bytes(os.fsencode(folder))
+        is_new = not (cache / _FOLDER_NOTE).exists()
+        (cache / _FOLDER_NOTE).write_bytes(os.fsencode(folder))
         if is_new:
             _clear_away(cache.parent)
 
@@ -92,7 +92,7 @@ def _clear_away(caches: Path) -> None:
     """Delete the caches of folders that are gone and were not opened for long."""
     for cache in caches.iterdir():
         with suppress(OSError, ValueError, sqlite3.Error):
-            signed = cache / _OF
+            signed = cache / _FOLDER_NOTE
             if time.time() - signed.stat().st_mtime < _FORGOTTEN_SECONDS:
                 continue
             lock = WriterLock(cache / "lock.db")
@@ -117,7 +117,7 @@ def _unwritable(folder: Path) -> str:
     return ""
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     """Return True if nobody else could have laid it there: everybody may write into a temporary folder."""
     if sys.platform == "win32":
         return True  # there each person has one
@@ -200,12 +200,12 @@ class IndexStore:
         self._cache = cache
         self._lock = WriterLock(cache / "lock.db")
         self._catalogue: Catalogue | None = None
-        self._identity: tuple[int, int] | None = None
-        self._token = ""
-        self._generation = ""
+        self._identity: tuple[int, int] | None = None  # of the catalogue's file, where it is open to write
+        self._token = ""  # names the index that is open
+        self._generation = ""  # of what was seen last, where another process writes
         self.snapshot = Snapshot()
         self._replaced: list[Index] = []  # searches may still ask them
-        self._asked: Counter[Index] = Counter()
+        self._asked: Counter[Index] = Counter()  # by how many searches each is asked now
 
     @property
     def writes(self) -> bool:
@@ -241,7 +241,7 @@ class IndexStore:
             self._look_on()
             return False
 
-    def whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Return True if what is open is still what lies in the cache: somebody may have emptied it."""
         return identity(self.path) == self._identity and self._folder(self._token).is_dir()
 
@@ -259,7 +259,7 @@ class IndexStore:
         except CatalogueDamaged as error:
             raise _unusable(self._cache, str(error)) from error
 
-    def agree(self, fresh: Mapping[int, Entry] | None = None) -> None:
+    def update_index(self, fresh: Mapping[int, Entry] | None = None) -> None:
         """Tell the index whatever it does not know yet."""
         catalogue, known = self.catalogue, fresh or {}
         assert self.snapshot.index
@@ -272,7 +272,7 @@ class IndexStore:
                 there += catalogue.entries(each for each in add if each not in known)
                 self.snapshot.index.change(there, [*add, *remove])
                 catalogue.mark_told([*add, *remove], indexed=self.snapshot.index.entries)
-            self._take_stock(self.snapshot.index)
+            self._update_snapshot(self.snapshot.index)
 
     def check(self, broken: Index | None = None) -> None:
         """See that the index holds what it was told; else, or if it is the broken one, make another."""
@@ -283,13 +283,13 @@ class IndexStore:
             left = any(self.catalogue.dirty(1))
             if self.snapshot.index is broken or (held != told and not (left and held)):
                 self._begin_index()
-        self.agree()
+        self.update_index()
 
     def record(self, reads: Sequence[Read], gone: Sequence[str] = (), **notes: str | int) -> None:
         """Write what was read, and tell the index."""
         with self._disk():
             fresh = self.catalogue.record(reads, gone, **notes)
-        self.agree(fresh)
+        self.update_index(fresh)
 
     def call(self, method: Callable[Concatenate[Catalogue, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a method of the catalogue that does not concern the index."""
@@ -301,7 +301,7 @@ class IndexStore:
         with self._disk():
             self.catalogue.tell(**notes)
             if self.snapshot.index:
-                self._take_stock(self.snapshot.index)
+                self._update_snapshot(self.snapshot.index)
 
     def entries(self, ids: Iterable[int]) -> list[Entry]:
         """Return those that there are, in the order asked. From any thread."""
@@ -320,7 +320,7 @@ class IndexStore:
         finally:
             self._asked[index] -= 1
 
-    def outlived(self) -> list[Index]:
+    def take_replaced(self) -> list[Index]:
         """Return the indexes to close: others took their place, and nobody asks them any longer."""
         unasked = [each for each in self._replaced if not self._asked[each]]
         for each in unasked:
@@ -340,7 +340,7 @@ class IndexStore:
     def close(self) -> None:
         """Let go of both and let another process write. Calling it twice does no harm.
 
-        The index is among the `outlived` then, once nobody asks it.
+        `take_replaced` gives the index then, once nobody asks it.
         """
         if self._catalogue:
             self._catalogue.close()
@@ -359,15 +359,15 @@ class IndexStore:
             index = Index.open(self._folder(self._token))
         except IndexDamaged:
             index = self._begin_index()
-        self._take_stock(index)
-        self._tidy()
+        self._update_snapshot(index)
+        self._delete_other_indexes()
 
     def _begin_index(self) -> Index:
         """Begin another index in another folder: other processes may still have the one before open."""
         self._token = self.catalogue.begin_index()
         index = Index.open(self._folder(self._token))
-        self._take_stock(index)
-        self._tidy()
+        self._update_snapshot(index)
+        self._delete_other_indexes()
         return index
 
     def _look_on(self) -> None:
@@ -388,13 +388,13 @@ class IndexStore:
                 self._token, self._generation = token, generation if index else ""
             else:
                 index = self.snapshot.index
-            self._take_stock(index, catalogue)
+            self._update_snapshot(index, catalogue)
         except (sqlite3.DatabaseError, ValueError):
             return  # it is being thrown away; the other makes another
         finally:
             catalogue.close()
 
-    def _take_stock(self, index: Index | None, catalogue: Catalogue | None = None) -> None:
+    def _update_snapshot(self, index: Index | None, catalogue: Catalogue | None = None) -> None:
         catalogue = catalogue or self.catalogue
         done, _, total = catalogue.told("reading").partition("/")
         if self.snapshot.index not in (None, index):
@@ -410,7 +410,7 @@ class IndexStore:
         if kept != self.snapshot:  # so that whoever follows it sees that nothing has changed
             self.snapshot = kept
 
-    def _tidy(self) -> None:
+    def _delete_other_indexes(self) -> None:
         """Delete the indexes of other tokens. What another process holds open may stay, on Windows."""
         for folder in self._cache.glob("index-*"):
             if folder != self._folder(self._token):

@@ -5,7 +5,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import cache
 from hashlib import blake2b
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pixi.core.errors import ConfigError
 from pixi.core.untrusted import display_line, without_halves
-from pixi.documents import Documents, SetAside, suffix_of
+from pixi.documents import SetAside, suffix_of
 from pixi.documents.files import Document
 from pixi.documents.readers import Readers
 from pixi.knowledge.catalogue import Catalogue, Read, ScannedFile
@@ -44,8 +44,10 @@ class Walk(Struct):
     unknown: Counter[str] = field(default_factory=Counter)
     unseen: list[str] = field(default_factory=list)
     places: dict[str, Path] = field(default_factory=dict)
-    _links: list[tuple[str, str]] = field(default_factory=list)
-    _reached: set[str] = field(default_factory=set)
+    _links: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # met and not followed yet: where to, path here
+    _reached: set[str] = field(default_factory=set)  # real paths of folders and links: each is walked once
 
     def __post_init__(self) -> None:
         """See that the folder can be read: one that is gone is no empty one."""
@@ -72,6 +74,8 @@ class Walk(Struct):
             real = Path(os.path.realpath(place))
             if not _speakable(path) or real != place or not real.is_relative_to(self.root):
                 return None
+            if any(map(_hidden, path.split("/"))):
+                continue
             try:
                 status = place.lstat()
             except OSError:
@@ -189,15 +193,22 @@ _CHARACTERS = 16_000_000
 _RECENT = 2_000_000_000
 """Nanoseconds in which a file may be written twice and keep its time: then its time tells nothing."""
 
-_AGAIN = 3
-"""Looks in a row while files change under the reader's hands."""
+_TRIES = 3
+"""Scans in a row while files change under the reader's hands."""
 
 _SETTLING_SECONDS = 0.1
 """Seconds between those."""
 
 
-class Scan(Struct):
-    """Looks at a folder, again and again, and knows what came of the last look, also while it goes on.
+class FolderScan:
+    """Scans a folder, again and again, and tells how far the last scan is, also while it goes on.
+
+    Args:
+        root: the folder, links resolved.
+        store: where catalogue and index are kept.
+        thread: the one that writes to the store.
+        readers: the processes that read documents.
+        wrote: called whenever there is something new to find.
 
     Attributes:
         done, total: files that can be found, of those that are new, changed or set aside for a while.
@@ -208,27 +219,22 @@ class Scan(Struct):
         held: files that could not be opened now, and are tried again.
     """
 
-    root: Path
-    store: IndexStore
-    thread: Threads
-    readers: Readers
-    wrote: Callable[[], None]
-    done: int = 0
-    total: int = 0
-    faults: tuple[Fault, ...] = ()
-    unknown: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    walked: bool = False
-    held: int = 0
-    _places: dict[str, Path] = field(default_factory=dict)
-    _batch: list[Read] = field(default_factory=list)
-    _entries: int = 0
-    _characters: int = 0
-    _writing: "asyncio.Task[None] | None" = None
-    _written: float = 0.0
-    _wait: float = _FIRST_SECONDS
-    _moved: bool = False
-    _tries_left: int = 0
+    def __init__(
+        self, root: Path, store: IndexStore, thread: Threads, readers: Readers, wrote: Callable[[], None]
+    ) -> None:
+        self.done = 0
+        self.total = 0
+        self.faults: tuple[Fault, ...] = ()
+        self.unknown: Counter[str] = Counter()
+        self.seconds = 0.0
+        self.walked = False
+        self.held = 0
+        self._root = root
+        self._store = store
+        self._thread = thread
+        self._readers = readers
+        self._wrote = wrote
+        self._places: dict[str, Path] = {}  # of files that lie elsewhere, by their paths here
 
     async def run(self, only: Sequence[str] | None) -> None:
         """Read all that is new.
@@ -241,136 +247,181 @@ class Scan(Struct):
             OSError: the folder itself cannot be read.
         """
         self.done = self.total = 0
-        self._batch, self._entries, self._characters = [], 0, 0
-        self._wait = _FIRST_SECONDS
-        for self._tries_left in reversed(range(_AGAIN)):
-            self._moved = False
-            await self._once(only)
-            if not self._moved:
+        batch = _Batch(self._write)
+        for tries_left in reversed(range(_TRIES)):
+            if await self._scan_once(only, batch, is_last=tries_left == 0):
                 return
             await asyncio.sleep(_SETTLING_SECONDS)
 
-    async def _once(self, only: Sequence[str] | None) -> None:
-        gone = await self.thread.run(self._compare, only)
+    async def _scan_once(self, only: Sequence[str] | None, batch: "_Batch", *, is_last: bool) -> bool:
+        """Read all that is new now; return False where files changed while they were read.
+
+        Args:
+            is_last: what changed meanwhile is kept as it was read.
+        """
+        gone = await self._thread.run(self._compare, only)
         self.done = 0
         if only is None:
             self.held = 0
         if gone:
-            await self.thread.run(self.store.record, (), gone)
-            self.wrote()
+            await self._thread.run(self._store.record, (), gone)
+            self._wrote()
         if self.total:
-            await self.thread.run(self.store.tell, finished="", reading=f"0/{self.total}")
-        self._written = time.monotonic()
+            await self._thread.run(self._store.tell, finished="", reading=f"0/{self.total}")
+        batch.begin()
+        stable = True
         try:
             after = ""
-            while files := await self.thread.run(self.store.call, Catalogue.changed, after, _CHUNK):
+            while files := await self._thread.run(self._store.call, Catalogue.changed, after, _CHUNK):
                 after = files[-1][0].path
-                await self._read(files)
-            await self._flush()
+                if not await self._read(files, batch, is_last=is_last):
+                    stable = False
+            await batch.flush()
         finally:
-            await self._settled()
-        if self.total or not self.store.snapshot.finished:
-            await self.thread.run(self.store.tell, finished="1", reading=f"{self.done}/{self.total}")
+            await batch.settled()
+        if self.total or not self._store.snapshot.finished:
+            await self._thread.run(self._store.tell, finished="1", reading=f"{self.done}/{self.total}")
+        return stable
 
     def _compare(self, only: Sequence[str] | None) -> list[str]:
+        """Walk, and compare with the catalogue; return the paths that are gone."""
         started = time.monotonic()
-        walk = Walk(self.root)
-        some = None if only is None else walk.some(only)
-        if some is not None:
-            gone, self.total = self.store.call(Catalogue.compare, some, walk.unseen, only)
-            self._places = {}
-            return gone
-        walk = Walk(self.root)
-        gone, self.total = self.store.call(Catalogue.compare, walk.files(), walk.unseen)
+        if only is not None:
+            walk = Walk(self._root)
+            some = walk.some(only)
+            if some is not None:
+                gone, self.total = self._store.call(Catalogue.compare, some, walk.unseen, only)
+                self._places = {}
+                return gone
+        walk = Walk(self._root)
+        gone, self.total = self._store.call(Catalogue.compare, walk.files(), walk.unseen)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
         self.seconds, self.walked = time.monotonic() - started, True
         return gone
 
-    async def _read(self, files: Sequence[tuple[ScannedFile, bytes]]) -> None:
-        changed, same, failed = await asyncio.to_thread(self._sort_out, files)
-        if same:
-            await self.thread.run(self.store.call, Catalogue.touch, same)
-        self.done += len(same)
-        for read in failed:
-            self.held += bool(read.reason)
-            await self._keep(read)
-        if not changed:
-            return
-        waiting = {self._place(seen.path): (seen, digest) for seen, digest in changed}
-        async with aclosing(self.readers.read_many(list(waiting))) as outcomes:
+    async def _read(
+        self, files: Sequence[tuple[ScannedFile, bytes]], batch: "_Batch", *, is_last: bool
+    ) -> bool:
+        """Read files into the batch; return False where one of them changed meanwhile."""
+        sorted_out = await asyncio.to_thread(self._sort_out, files)
+        if sorted_out.same:
+            await self._thread.run(self._store.call, Catalogue.touch, sorted_out.same)
+        self.done += len(sorted_out.same)
+        for failed in sorted_out.failed:
+            self.held += 1
+            await batch.add(failed)
+        stable = not sorted_out.vanished
+        waiting = {self._place(seen.path): (seen, digest) for seen, digest in sorted_out.changed}
+        if not waiting:
+            return stable
+        async with aclosing(self._readers.read_many(list(waiting))) as outcomes:
             async for path, outcome in outcomes:
                 seen, digest = waiting.pop(path)
-                moved = _print(path) != (seen.size, seen.mtime)
-                if moved and self._tries_left:
-                    self._moved = True  # it is being written: what was read may be half of it
-                elif moved:  # without end, it seems: what was read must do until the next look
-                    await self._keep(Read(seen, b"", outcome if isinstance(outcome, Documents) else ()))
+                changed = _print(path) != (seen.size, seen.mtime)
+                if changed and not is_last:
+                    stable = False  # it is being written: what was read may be half of it
+                elif changed:  # without end, it seems: what was read must do until the next scan
+                    await batch.add(Read(seen, b"", () if isinstance(outcome, SetAside) else outcome))
                 elif isinstance(outcome, SetAside):
                     self.held += outcome.again
                     known = b"" if outcome.again else digest
-                    await self._keep(Read(_as_known(seen), known, (), outcome.reason))
+                    await batch.add(Read(_as_known(seen), known, (), outcome.reason))
                 else:
-                    note = outcome.note if isinstance(outcome, Documents) else ""
-                    await self._keep(Read(_as_known(seen), digest, outcome, note))
+                    await batch.add(Read(_as_known(seen), digest, outcome, outcome.note))
+        return stable
 
-    def _sort_out(
-        self, files: Sequence[tuple[ScannedFile, bytes]]
-    ) -> tuple[list[tuple[ScannedFile, bytes]], list[ScannedFile], list[Read]]:
-        """Return the files with new content, those only written anew, and what cannot be opened."""
-        changed: list[tuple[ScannedFile, bytes]] = []
-        same: list[ScannedFile] = []
-        failed: list[Read] = []
+    def _sort_out(self, files: Sequence[tuple[ScannedFile, bytes]]) -> "_SortedFiles":
+        """Hash files, and sort them by whether their content is new."""
+        sorted_out = _SortedFiles()
         for seen, known in files:
             try:
                 digest = _hash(self._place(seen.path))
             except FileNotFoundError:
-                self._moved = True
+                sorted_out.vanished = True
             except OSError as error:
                 # Without a hash it is looked at again each time: it may be locked for a moment only.
                 reason = f"it cannot be opened ({error.strerror}); it is tried again."
-                failed.append(Read(seen, b"", (), reason))
+                sorted_out.failed.append(Read(seen, b"", (), reason))
             else:
                 if digest == known:
-                    same.append(_as_known(seen))
+                    sorted_out.same.append(_as_known(seen))
                 else:
-                    changed.append((seen, digest))
-        return changed, same, failed
+                    sorted_out.changed.append((seen, digest))
+        return sorted_out
 
     def _place(self, path: str) -> Path:
-        return self._places.get(path) or self.root / path
+        return self._places.get(path) or self._root / path
 
-    async def _keep(self, read: Read) -> None:
-        """Put it into the batch, and have the batch written when it is large or old enough."""
-        self._batch.append(read)
+    async def _write(self, reads: list[Read]) -> None:
+        """Write a batch to the store."""
+        done = self.done + len(reads)
+        await self._thread.run(self._store.record, reads, (), reading=f"{done}/{self.total}")
+        self.done = done
+        self._wrote()
+
+
+class _SortedFiles(Struct):
+    """Files by what their hashes tell.
+
+    Attributes:
+        changed: with new content, and its hash.
+        same: only written anew.
+        failed: cannot be opened.
+        vanished: one of them is gone.
+    """
+
+    changed: list[tuple[ScannedFile, bytes]] = field(default_factory=list)
+    same: list[ScannedFile] = field(default_factory=list)
+    failed: list[Read] = field(default_factory=list)
+    vanished: bool = False
+
+
+class _Batch:
+    """Gathers what is read, and has it written when it is large or old enough.
+
+    One batch is written while the next is gathered, and no more than one.
+    """
+
+    def __init__(self, write: Callable[[list[Read]], Coroutine[None, None, None]]) -> None:
+        self._write = write
+        self._reads: list[Read] = []
+        self._entries = 0  # in `_reads`, and the characters in them
+        self._characters = 0
+        self._writing: asyncio.Task[None] | None = None
+        self._written = 0.0  # when the last one was, on the monotonic clock
+        self._wait = _FIRST_SECONDS  # after that, until the next one is
+
+    def begin(self) -> None:
+        """Count the time until the next commit from now on."""
+        self._written = time.monotonic()
+
+    async def add(self, read: Read) -> None:
+        """Add what was read of a file."""
+        self._reads.append(read)
         self._entries += len(read.documents)
         self._characters += sum(map(_length, read.documents))
-        if (
-            self._entries >= _ENTRIES
-            or self._characters >= _CHARACTERS
-            or time.monotonic() - self._written >= self._wait
-        ):
-            await self._flush()
+        is_old = time.monotonic() - self._written >= self._wait
+        if is_old or self._entries >= _ENTRIES or self._characters >= _CHARACTERS:
+            await self.flush()
 
-    async def _flush(self) -> None:
-        """Write what is read, while more is being read; but not two batches ahead."""
-        await self._settled()
-        if self._batch:
-            batch, self._batch = self._batch, []
+    async def flush(self) -> None:
+        """Begin to write what was gathered, once the batch before is written."""
+        await self.settled()
+        if self._reads:
+            reads, self._reads = self._reads, []
             self._entries = self._characters = 0
             self._wait = _SECONDS
-            self._writing = asyncio.create_task(self._write(batch))
+            self._writing = asyncio.create_task(self._write_now(reads))
 
-    async def _write(self, batch: list[Read]) -> None:
-        done = self.done + len(batch)
-        await self.thread.run(self.store.record, batch, (), reading=f"{done}/{self.total}")
-        self.done = done
-        self._written = time.monotonic()
-        self.wrote()
-
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
+        """Wait until what is being written is."""
         writing, self._writing = self._writing, None
         if writing:
             await writing
+
+    async def _write_now(self, reads: list[Read]) -> None:
+        await self._write(reads)
+        self._written = time.monotonic()
 
 
 def _hash(path: Path) -> bytes:

@@ -15,7 +15,7 @@ from pixi.documents.watching import bursts
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged
 from pixi.knowledge.index import Index
 from pixi.knowledge.index_store import IndexStore, Threads, identity
-from pixi.knowledge.scan import Scan, readers_tag
+from pixi.knowledge.scan import FolderScan, readers_tag
 
 _log = logging.getLogger("pixi.knowledge")
 
@@ -116,17 +116,18 @@ class Sync:
         self._progress = progress
         self._began = began
         self._has_looked = looked
-        self._looked = False
-        self._busy = True
-        self._damaged: Index | None = None
-        self._harmed = False
-        self._everywhere = True
-        self._heard: set[str] = set()
-        self._wake = asyncio.Event()
-        self._wrote = asyncio.Event()
-        self.scan = Scan(root, store, thread, self.readers, self._wrote.set)
-        self._readying: list[asyncio.Future[None]] = []
-        self._refreshing: list[asyncio.Future[None]] = []
+        self._looked = False  # a scan has ended, well or not
+        self._busy = True  # a scan goes on
+        # What the next scan has to do.
+        self._damaged: Index | None = None  # make another index in place of this one
+        self._harmed = False  # throw the catalogue away, and read everything again
+        self._everywhere = True  # look at the whole folder
+        self._heard: set[str] = set()  # else at these paths, of which the system told
+        self._wake = asyncio.Event()  # there is something to do
+        self._wrote = asyncio.Event()  # there is something to find, or there will be nothing
+        self.scan = FolderScan(root, store, thread, self.readers, self._wrote.set)
+        self._readying: list[asyncio.Future[None]] = []  # wait for the end of the scan that goes on
+        self._refreshing: list[asyncio.Future[None]] = []  # wait for the next one
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, follow: bool, *others: Coroutine[None, None, None]) -> None:
@@ -142,12 +143,12 @@ class Sync:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._dismiss(ConfigError(f"the database {self._name} was closed."))
+        self._release_waiters(ConfigError(f"the database {self._name} was closed."), for_good=True)
 
-    async def let_go(self) -> None:
-        """Close catalogue and index, which nobody asks any longer."""
+    async def close_store(self) -> None:
+        """Close catalogue and index. To be called once nobody asks them any longer."""
         await self._writer.run(self._store.close)
-        await self._let_go()
+        await self._close_replaced()
         await asyncio.to_thread(self._writer.shutdown)
 
     @property
@@ -158,7 +159,7 @@ class Sync:
     async def ready(self) -> None:
         """See `DirectoryDatabase.ready`."""
         if not self.at_rest or (not self._store.writes and not self._store.snapshot.finished):
-            await self._wait_in(self._readying)
+            await self._wait_for_scan(self._readying)
         elif self.trouble:
             raise ConfigError(self.trouble)
 
@@ -170,10 +171,10 @@ class Sync:
             harmed: the catalogue is, and everything is to be read again.
         """
         self._harmed = self._harmed or harmed
-        self.look_soon(damaged)
-        await self._wait_in(self._refreshing)
+        self.scan_soon(damaged)
+        await self._wait_for_scan(self._refreshing)
 
-    def look_soon(self, damaged: Index | None = None) -> None:
+    def scan_soon(self, damaged: Index | None = None) -> None:
         """Look at the folder again without being waited for. Make another index in place of a damaged one."""
         self._damaged = damaged or self._damaged
         self._everywhere = True
@@ -201,24 +202,24 @@ class Sync:
                 self._everywhere, self._heard = False, set()
                 refreshing, self._refreshing = self._refreshing, []
                 self._readying += refreshing
-                await self._look_once(only)
-                await self._let_go()
-                await self._rest()
+                await self._scan_once(only)
+                await self._close_replaced()
+                await self._wait_for_work()
         finally:
             self._busy = False
             await self.readers.close()
-            self._dismiss(ConfigError(f"reading the database {self._name} has ended."))
+            self._release_waiters(ConfigError(f"reading the database {self._name} has ended."), for_good=True)
 
-    async def _look_once(self, only: Sequence[str] | None) -> None:
+    async def _scan_once(self, only: Sequence[str] | None) -> None:
         """Scan the folder once; where another process reads, see what it has done."""
         try:
             try:
-                finished = await self._looked_at(only)
+                finished = await self._scan_or_look_on(only)
             except CatalogueDamaged as error:
                 why = display_line(str(error))
                 _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
                 await self._writer.run(self._store.begin_anew)
-                finished = await self._looked_at(None)
+                finished = await self._scan_or_look_on(None)
         except CatalogueDamaged as error:
             place, why = display_path(self._store.path), display_line(str(error))
             self._fail(ConfigError(f"{place}: it was harmed twice ({why}); see to the disk."))
@@ -233,28 +234,29 @@ class Sync:
             self._has_looked()
             if finished:
                 self._looked = True
-                self._dismiss(None)
+                self._release_waiters(None)
 
-    async def _looked_at(self, only: Sequence[str] | None) -> bool:
-        if await self._writer.run(self._hold):
-            await self._read_new(only)
+    async def _scan_or_look_on(self, only: Sequence[str] | None) -> bool:
+        """Scan, or see what the process that writes has done; return True if all is read."""
+        if await self._writer.run(self._prepare_to_write):
+            await self._scan(only)
             return True
         if self._has_results:
             self._wrote.set()
         return self._store.snapshot.finished
 
-    async def _let_go(self) -> None:
+    async def _close_replaced(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
-        for index in self._store.outlived():
+        for index in self._store.take_replaced():
             await self._writer.run(index.close)
 
-    def _hold(self) -> bool:
+    def _prepare_to_write(self) -> bool:
         """Return True if this process writes; whatever it writes to is made whole first."""
         store = self._store
         if not store.writes:
             if not store.take_over():
                 return False
-        elif not store.whole():
+        elif not store.is_intact():
             store.close()
             store.open()
             if not store.writes:
@@ -268,14 +270,14 @@ class Sync:
         self._began()
         return True
 
-    async def _read_new(self, only: Sequence[str] | None) -> None:
-        telling = asyncio.create_task(self._tell())
+    async def _scan(self, only: Sequence[str] | None) -> None:
+        telling = asyncio.create_task(self._report_progress())
         try:
             await self.scan.run(only if self.scan.walked and not self.trouble else None)
         finally:
             telling.cancel()
 
-    async def _tell(self) -> None:
+    async def _report_progress(self) -> None:
         told = False
         try:
             while True:
@@ -293,16 +295,16 @@ class Sync:
             _log.warning("%s", error)
         self.trouble = str(error)
         self._looked, self._busy = True, False
-        self._dismiss(error)
+        self._release_waiters(error)
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait until there is something to do."""
         held = self.trouble or self.scan.held
         pause = _OTHER_SECONDS if not self._store.writes else _RETRY_SECONDS if held else None
         if self.readers.running and (pause is None or pause > _IDLE_SECONDS):
             if await _woken(self._wake, _IDLE_SECONDS):
                 return
-            await self.readers.rest()
+            await self.readers.stop_idle()
         if not await _woken(self._wake, pause):
             self._everywhere = True
 
@@ -317,18 +319,20 @@ class Sync:
         """Return the seconds between scans where nothing is heard: the larger the folder, the more."""
         return min(self.scan.seconds / _SHARE, _LONGEST_PAUSE)
 
-    async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
+    async def _wait_for_scan(self, waiting: "list[asyncio.Future[None]]") -> None:
         if not self._tasks:
             raise ConfigError(f"the database {self._name} was closed.")
+        if self._tasks[0].done():  # it failed, as the log tells
+            raise ConfigError(f"reading the database {self._name} has ended.")
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(future)
         await future
 
-    def _dismiss(self, error: ConfigError | None) -> None:
-        """Let those go who wait for the end of a look."""
+    def _release_waiters(self, error: ConfigError | None, *, for_good: bool = False) -> None:
+        """End the waiting for a scan: all is read, or `error` says why it is not."""
         self._wrote.set()
         waiting, self._readying = self._readying, []
-        if error and not self._tasks:
+        if for_good:  # there will be no other scan
             waiting += self._refreshing
             self._refreshing = []
         for future in waiting:

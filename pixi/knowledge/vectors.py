@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -15,11 +16,10 @@ from pixi.core.errors import ConfigError, ModelError, Reporter
 from pixi.core.untrusted import display_line
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.entry import Found
-from pixi.knowledge.index import Candidates, Index, Passage
+from pixi.knowledge.index import Candidates, Index, IndexedPassage
 from pixi.knowledge.index_store import IndexStore, Snapshot, Threads
 from pixi.knowledge.query import IndexDamaged, Scored
 from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
-from pixi.knowledge.vector_file import VectorFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,20 +104,6 @@ _AGAIN_AT_MOST = 600.0
 _STALE = 3  # times as many vectors on disk as there are passages: those of no passage go
 
 
-def require_numpy() -> None:
-    """See that vectors can be reckoned with.
-
-    Raises:
-        ConfigError: numpy is not installed.
-    """
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        raise ConfigError(
-            "[embedding_model] needs numpy: install it with `pip install 'pixi-persona[embeddings]'`."
-        ) from None
-
-
 class Vectors:
     """Vectors of the passages of one database, by a model of meanings. For one event loop.
 
@@ -130,9 +116,6 @@ class Vectors:
 
     Attributes:
         trouble: why some passages have no vectors, for the operator; "" where all have, or will.
-
-    Raises:
-        ConfigError: numpy is not installed.
     """
 
     def __init__(
@@ -144,7 +127,6 @@ class Vectors:
         name: str,
         progress: Reporter,
     ) -> None:
-        require_numpy()
         import numpy as np
 
         self._np = np
@@ -154,17 +136,17 @@ class Vectors:
         self._name = display_line(name)
         self._progress = progress
         self._thread = Threads(1, thread_name_prefix=f"vectors {name}")
-        self._file: VectorFile | None = None
-        self._changed = asyncio.Event()
+        self._file: VectorFile | None = None  # opened when it is first wanted
+        self._changed = asyncio.Event()  # the documents may have
         self._caught_up = asyncio.Event()
         self._index: Index | None = None  # whose passages are held
         self._known: dict[int, str] = {}  # the digests of the entries that are held
         self._share = 0.0  # of the entries
-        self._too_large = False
+        self._too_large = False  # for memory: no vectors are held any longer
         self._held: VectorSet | None = None
-        self._good: dict[str, tuple[int, bool]] = {}
-        self._quiet_until = 0.0
-        self._told: set[str] = set()
+        self._good: dict[str, tuple[int, bool]] = {}  # see `VectorFile.measured`
+        self._quiet_until = 0.0  # on the loop's clock: until then no query is embedded
+        self._told: set[str] = set()  # kinds of trouble that the log was told of
         self.trouble = ""
 
     # Following the documents.
@@ -212,7 +194,9 @@ class Vectors:
         return False
 
     async def _take_in(self, index: Index, contents: Mapping[int, str]) -> bool:
-        """As `_follow`. What was embedded before is not embedded again. To cancel it loses one batch at most.
+        """Embed what is new, and hold its vectors; False where some could not be had yet.
+
+        A cancelled call loses one batch at most.
 
         Args:
             contents: the digest of each entry, by its id.
@@ -260,7 +244,7 @@ class Vectors:
             if not self._store.writes:
                 return None
             made = await self._embedder.embed(list(missing.values()))
-            packed = await self._thread.run(_packed, made)
+            packed = await self._thread.run(lambda: [row.tobytes() for row in np.array(made, dtype="<f2")])
             fresh = dict(zip(missing, packed, strict=True))
             await self._on_file(VectorFile.put, model, fresh)
             kept |= fresh
@@ -273,7 +257,7 @@ class Vectors:
         found: Halves = np.stack(rows).astype(np.float16)
         return found
 
-    def _take(self, entries: Sequence[int], passages: Sequence[Passage], vectors: "Halves") -> None:
+    def _take(self, entries: Sequence[int], passages: Sequence[IndexedPassage], vectors: "Halves") -> None:
         """Hold these vectors, in place of those that were held of the entries."""
         np, held = self._np, self._held
         if held is None and not passages:
@@ -377,13 +361,10 @@ class Vectors:
     def _joined(
         self, index: Index, held: VectorSet, found: Candidates, vector: Sequence[float], limit: int
     ) -> Found:
-        if len(vector) != held.vectors.shape[1]:
-            return index.hits(found, found.passages, limit)
-        return index.hits(
-            found, joined(held, found.passages, self._np.array(vector, self._np.float32)), limit
-        )
-
-    # What these are made of.
+        scored: Sequence[Scored] = found.passages
+        if len(vector) == held.vectors.shape[1]:
+            scored = joined(held, scored, self._np.array(vector, self._np.float32))
+        return index.hits(found, scored, limit)
 
     async def close(self) -> None:
         """Let go of the file. Calling it twice does no harm."""
@@ -413,11 +394,107 @@ class Vectors:
             _log.warning("%s", text)
 
 
-def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
-    import numpy as np
-
-    return [row.tobytes() for row in np.array(vectors, dtype="<f2")]
-
-
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+_FILE_VERSION = 1
+_DIGESTS_AT_ONCE = 500
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS vectors (model TEXT NOT NULL, digest BLOB NOT NULL, vector BLOB NOT NULL,
+    PRIMARY KEY (model, digest)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS measured (model TEXT NOT NULL, script TEXT NOT NULL, passages INT NOT NULL,
+    good INT NOT NULL, PRIMARY KEY (model, script)) WITHOUT ROWID;
+"""
+
+
+class VectorFile:
+    """The file, which can be deleted at any time: it is made again, at the price of embedding again.
+
+    Several processes may use it at once. Every method raises `sqlite3.Error` where the disk fails.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    @classmethod
+    def open(cls, path: Path) -> "VectorFile":
+        """Open it, made if it is missing, and made anew if it is broken or of another version."""
+        try:
+            return cls(_opened(path))
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # locked, or the disk: nothing is wrong with it
+                raise
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink(missing_ok=True)
+            return cls(_opened(path))
+
+    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the vectors that there are, by digest."""
+        found: dict[bytes, bytes] = {}
+        for at in range(0, len(digests), _DIGESTS_AT_ONCE):
+            some = digests[at : at + _DIGESTS_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            found |= self._db.execute(
+                f"SELECT digest, vector FROM vectors WHERE model = ? AND digest IN ({marks})", (model, *some)
+            )
+        return found
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Keep vectors by digest."""
+        with self._db:
+            self._db.executemany(
+                "INSERT OR REPLACE INTO vectors (model, digest, vector) VALUES (?, ?, ?)",
+                [(model, digest, vector) for digest, vector in vectors.items()],
+            )
+
+    def count(self) -> int:
+        """Return how many vectors there are, of all models."""
+        return int(self._db.execute("SELECT count(*) FROM vectors").fetchone()[0])
+
+    def keep_only(self, model: str, digests: Iterable[bytes]) -> None:
+        """Drop all vectors but these."""
+        with self._db:
+            self._db.execute("CREATE TEMP TABLE live (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+            self._db.executemany("INSERT OR IGNORE INTO live VALUES (?)", ((each,) for each in digests))
+            self._db.execute(
+                "DELETE FROM vectors WHERE model <> ? OR digest NOT IN (SELECT digest FROM live)", (model,)
+            )
+            self._db.execute("DROP TABLE live")
+
+    def measured(self, model: str) -> dict[str, tuple[int, bool]]:
+        """Return, by script, how many passages there were when the model was tried, and if it is good."""
+        rows = self._db.execute("SELECT script, passages, good FROM measured WHERE model = ?", (model,))
+        return {script: (passages, bool(good)) for script, passages, good in rows}
+
+    def note_measured(self, model: str, passages: int, good: Mapping[str, bool]) -> None:
+        """Keep what came of trying it, in place of what was kept."""
+        with self._db:
+            self._db.execute("DELETE FROM measured WHERE model = ?", (model,))
+            self._db.executemany(
+                "INSERT INTO measured (model, script, passages, good) VALUES (?, ?, ?, ?)",
+                [(model, script, passages, is_good) for script, is_good in good.items()],
+            )
+
+    def close(self) -> None:
+        """Close it. Calling it twice does no harm."""
+        self._db.close()
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=10, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _FILE_VERSION):
+            raise sqlite3.DatabaseError("the vectors are of another version")
+        if not version:  # another process may make the tables at the same moment
+            connection.executescript(
+                f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_FILE_VERSION}; COMMIT;"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection

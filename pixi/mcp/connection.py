@@ -39,9 +39,8 @@ from pydantic import TypeAdapter, ValidationError
 from pixi.core.errors import PixiError
 from pixi.core.message import Image
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.mcp.offers import CallFailed, CallResult, ForeignTool, Program, Where
-from pixi.mcp.process import NotStarted
-from pixi.mcp.transports import one_line_of, piped, reached
+from pixi.mcp.offers import CallFailed, CallResult, ForeignTool, NotStarted, Program, Where
+from pixi.mcp.transports import one_line_of, over_network, over_pipes
 from pixi.mcp.wire import MOST_BYTES, ConnectionLog
 
 
@@ -229,11 +228,11 @@ async def connected(name: str, where: Where, seconds: float) -> "AsyncGenerator[
         seconds: it may take to be connected.
 
     Raises:
-        Lost: there is no connection, or no more.
+        McpConnectionLost: there is no connection, or no more.
     """
     wire = ConnectionLog()
     connection = McpConnection(name, wire)
-    opened = piped(where, wire) if isinstance(where, Program) else reached(where, wire)
+    opened = over_pipes(where, wire) if isinstance(where, Program) else over_network(where, wire)
     client = Client(
         opened,
         cache=None,
@@ -309,7 +308,7 @@ class McpConnection:
         """Return all tools, page by page.
 
         Raises:
-            Lost: it gives none.
+            McpConnectionLost: it gives none.
         """
         if self.client.server_capabilities.tools is None:
             return Listing((), ("it offers no tools",))
@@ -353,7 +352,7 @@ class McpConnection:
         return Listing(tuple(tools.values()), tuple(remarks))
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
-        """Call a tool; see `Caller`.
+        """Call a tool; see `ToolServer`.
 
         Raises:
             CallFailed: there is no result.

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pixi.core.errors import ConfigError, ToolError
+from pixi.core.errors import ConfigError, PixiError, ToolError
 from pixi.core.message import Image
 
 _HANDED_ON = (
@@ -29,6 +30,10 @@ FILE_NAME = "mcp.lock.json"
 _ABOUT = "What each MCP server was approved to run and to offer; see `pixi-persona approve --help`."
 _LONGEST_KEPT = 4_000  # characters of a description and of a schema: enough to show what changed
 _MOST_KEPT = 2_000  # tools of one server, over the years: some name theirs anew whenever they are asked
+
+
+class NotStarted(PixiError):
+    """A program could not be started. The text says why, and the mend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,19 @@ class Program:
     def environment(self) -> dict[str, str]:
         """The whole environment of the program."""
         return {name: os.environ[name] for name in _HANDED_ON if name in os.environ} | dict(self.env)
+
+    def executable(self) -> str:
+        """Return the path of the file that is run.
+
+        Raises:
+            NotStarted: there is no such program.
+        """
+        path = shutil.which(self.command, path=self.environment.get("PATH"))
+        if path is None and self.folder is not None:  # `./server` is meant from there
+            path = shutil.which(str(self.folder / self.command))
+        if path is None:
+            raise NotStarted(f"there is no program {self.command!r} here; install it or mend `command`")
+        return path
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +158,7 @@ class CallFailed(ToolError):
 
 
 class ToolServer(Protocol):
-    """A server as far as its tools need it: `Server` is one."""
+    """A server as far as its tools need it: an `McpServer`, or a mere `McpConnection`."""
 
     @property
     def name(self) -> str:
@@ -234,14 +252,14 @@ class ComparedTools(msgspec.Struct, frozen=True):
     beyond: int = 0
 
 
-def kept(tool: ForeignTool) -> ApprovedTool:
-    """Return what is kept of a tool: its words, its schema, and what it says of its own harmlessness."""
-    told, schema = in_full(tool)
+def approval_of(tool: ForeignTool) -> ApprovedTool:
+    """Return what the lock file keeps of a tool: its words, its schema, and what it says that it may harm."""
+    told, schema = full_description(tool)
     mark = digest([tool.title, tool.description, tool.schema, tool.reads, tool.destroys])
     return ApprovedTool(mark, told[:_LONGEST_KEPT], schema[:_LONGEST_KEPT])
 
 
-def in_full(tool: ForeignTool) -> tuple[str, str]:
+def full_description(tool: ForeignTool) -> tuple[str, str]:
     """Return all that a tool says of itself, and its schema as JSON."""
     told = "\n".join(filter(None, (tool.title, tool.description, _harm(tool))))
     return told, json.dumps(tool.schema, sort_keys=True, ensure_ascii=False)
@@ -253,7 +271,7 @@ def _harm(tool: ForeignTool) -> str:
     return "It says that it may destroy something." if tool.destroys else "It says that it destroys nothing."
 
 
-def sifted(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> ComparedTools:
+def compare_with_approved(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> ComparedTools:
     """Hold a list of tools against what was approved. A new one may be offered, a changed one may not."""
     known = {} if approved is None else approved.tools
     room = _MOST_KEPT - len(known)
@@ -268,7 +286,7 @@ def sifted(approved: ApprovedServer | None, tools: Iterable[ForeignTool]) -> Com
             continue
         if before is None:
             new.append(tool.name)
-        (fit if before is None or before.mark == kept(tool).mark else changed).append(tool)
+        (fit if before is None or before.mark == approval_of(tool).mark else changed).append(tool)
     return ComparedTools(tuple(fit), tuple(changed), tuple(new), beyond)
 
 
@@ -316,14 +334,14 @@ class LockFile:
             if not agreed and before is not None and before.mark != where.mark:
                 return  # meanwhile somebody agreed to another one
             known = dict(before.tools) if before else {}
-            seen = {tool.name: kept(tool) for tool in tools}
+            seen = {tool.name: approval_of(tool) for tool in tools}
             now = ApprovedServer(where.mark, where.shown, known | seen if agreed else seen | known)
             if now != before:
                 self._write(everything | {name: now})
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """No other process of ours writes the file within the block, where the system can see to that."""
+        """Keep other processes from writing the file within the block, where the system can do that."""
         if sys.platform == "win32":
             yield
             return

@@ -16,16 +16,16 @@ from pixi.mcp.offers import (
     Closed,
     ForeignTool,
     LockFile,
+    NotStarted,
     Program,
     Ready,
     Starting,
     State,
     Waiting,
     Where,
-    sifted,
+    compare_with_approved,
     visible,
 )
-from pixi.mcp.process import NotStarted, found
 
 if TYPE_CHECKING:
     from pixi.mcp.connection import Listing, McpConnection
@@ -93,13 +93,13 @@ class McpServer:
         self._patience = patience
         self.state: State = Starting()
         self.tools: tuple[ForeignTool, ...] = ()
-        self._connection: McpConnection | None = None
-        self._listing: Listing | None = None
+        self._connection: McpConnection | None = None  # while tools can be called
+        self._listing: Listing | None = None  # the last that the server gave
         self._task: asyncio.Task[None] | None = None
-        self._settled = asyncio.Event()
-        self._look = asyncio.Event()
-        self._told: set[str] = set()
-        self._is_new = False
+        self._settled = asyncio.Event()  # set for good by the first state after `Starting`
+        self._look = asyncio.Event()  # the lock file changed
+        self._told: set[str] = set()  # lines: each is told once
+        self._is_new = False  # nothing of it was approved yet
 
     def start(self) -> None:
         """Start it. Returns at once; `settled` waits."""
@@ -119,7 +119,7 @@ class McpServer:
         self._become(Closed())
 
     def look_again(self) -> None:
-        """The lock file changed: what waits for consent may have it now."""
+        """Read the lock file again: it changed, and what waits for consent may have it now."""
         self._look.set()
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float) -> CallResult:
@@ -197,7 +197,7 @@ class McpServer:
         """Connect, and stay until the connection is lost; gives the reason why."""
         try:
             if isinstance(self.where, Program):
-                await asyncio.to_thread(found, self.where)
+                await asyncio.to_thread(self.where.executable)
         except NotStarted as error:
             return str(error)
         if self._is_new:
@@ -247,11 +247,11 @@ class McpServer:
         try:
             approved = await self._lock.approved(self.name)
             # In a thread: a list may be long.
-            offered = await asyncio.to_thread(sifted, approved, listing.tools)
+            offered = await asyncio.to_thread(compare_with_approved, approved, listing.tools)
             await self._lock.remember(self.name, self.where, offered.fit)
         except ConfigError as error:
             self._tell_once(str(error))
-            offered = sifted(None, ())
+            offered = compare_with_approved(None, ())
         else:
             if approved is not None and offered.new:
                 self._tell_once(f"MCP server {self.name} has new tools: {_names(offered.new)}")
@@ -287,7 +287,7 @@ class McpServer:
 
 
 def _names(names: Iterable[str]) -> str:
-    """Strangers' names, the first of them."""
+    """Return the first of strangers' names, on one line, and how many more there are."""
     shown = [prompt_name(name) for name in names]
     more = len(shown) - _MOST_NAMES
     return ", ".join(shown[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

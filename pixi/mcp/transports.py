@@ -1,9 +1,16 @@
-"""Transports to an MCP server: over the pipes of a program, or over the network."""
+"""Transports to an MCP server: over the pipes of a program that is run for it, or over the network.
+
+A program runs in a process group of its own, so that all that it started is ended with it.
+"""
 
 import asyncio
+import os
 import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import anyio
 import httpx2
@@ -13,36 +20,164 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pixi.core.untrusted import clipped, prompt_name
-from pixi.mcp.offers import NetworkServer, Program
-from pixi.mcp.process import Running, gone, running
-from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, NotedStream, Sieve, shallow
+from pixi.mcp.offers import NetworkServer, NotStarted, Program
+from pixi.mcp.wire import LARGE, MOST_BYTES, ConnectionLog, FilteredStream, LoggedStream, shallow
 
 _CHUNK = 64 * 1024
+_POLITE_SECONDS = 1.5  # for a program to leave by itself, once its standard input is closed
+_FIRM_SECONDS = 1.0  # more, once it was asked to
+_LOOK_SECONDS = 0.01
+_STDERR_PAUSE = 0.01  # after a full chunk of standard error, which bounds how fast it is read
+_STDERR_TAIL = 2_000  # bytes that are kept of it, the last ones
+_PIPE_BYTES = 256 * 1024
+
 _END_BYTES = 512  # of a line that is too long: there its number is looked for
 _LONGEST_LINE = 32 * MOST_BYTES  # read and dropped; then the line is taken to have no end
 _MOST_WAITING = 2**20  # bytes on the way to a program that does not read
-_LAST_MOMENT = 0.3  # seconds for an end to be told, once its output has ended
+_EXIT_SECONDS = 0.3  # to wait for the end of a program whose output has ended
 _LONGEST_LAST_WORDS = 300
 
 _NUMBER = re.compile(rb'"id"\s*:\s*"?(\d{1,18})\b')
 
 
+class RunningProgram(Struct):
+    """A program that runs, with the last bytes of its standard error."""
+
+    process: Process
+    stderr_tail: bytearray = field(default_factory=bytearray)
+
+    @property
+    def last_line(self) -> str:
+        """The last line of its standard error that is not blank; "" where there is none."""
+        lines = [line.strip() for line in self.stderr_tail.decode("utf-8", "replace").splitlines()]
+        return next(filter(None, reversed(lines)), "")
+
+
 @asynccontextmanager
-async def piped(program: Program, wire: ConnectionLog) -> AsyncGenerator[tuple[Sieve, NotedStream]]:
+async def run_program(program: Program) -> AsyncGenerator[RunningProgram, None]:
+    """Run a program as long as the block lasts.
+
+    Raises:
+        NotStarted: it cannot be.
+    """
+    process = await _start(program)
+    running = RunningProgram(process)
+    reading_stderr = asyncio.create_task(_read_stderr(running))
+    try:
+        yield running
+    finally:
+        try:
+            await _let_exit(process)
+        finally:
+            reading_stderr.cancel()
+            await _kill(process)
+            await asyncio.wait([reading_stderr])
+
+
+async def _start(program: Program) -> Process:
+    starting = asyncio.ensure_future(_spawn(program))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # Half started, it would be left behind.
+        with suppress(NotStarted):
+            await _kill(await starting)
+        raise
+
+
+async def _spawn(program: Program) -> Process:
+    path = program.executable()
+    try:
+        return await asyncio.create_subprocess_exec(
+            path,
+            *program.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=program.environment,
+            cwd=program.folder,
+            limit=_PIPE_BYTES,
+            start_new_session=sys.platform != "win32",
+        )
+    except (OSError, ValueError) as error:  # ValueError: a zero byte among the arguments
+        why = error.strerror if isinstance(error, OSError) else error
+        raise NotStarted(f"{program.command!r} cannot be run ({why}); mend `command`") from None
+
+
+async def _read_stderr(program: RunningProgram) -> None:
+    """Read the program's standard error to its end, and keep the last of it."""
+    stream = program.process.stderr
+    assert stream is not None
+    while chunk := await stream.read(_CHUNK):
+        program.stderr_tail += chunk
+        del program.stderr_tail[:-_STDERR_TAIL]
+        if len(chunk) == _CHUNK:
+            await asyncio.sleep(_STDERR_PAUSE)
+
+
+async def _let_exit(process: Process) -> None:
+    """Close the program's input and give it time to end; then ask it to."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await has_ended(process, _POLITE_SECONDS):
+        _signal(process, signal.SIGTERM)
+        await has_ended(process, _FIRM_SECONDS)
+
+
+async def has_ended(process: Process, seconds: float) -> bool:
+    """Wait for a process to end; return False where it still runs after so many seconds."""
+    # Not `process.wait()`: that waits for its pipes too, which a child of it may hold open.
+    deadline = asyncio.get_running_loop().time() + seconds
+    while process.returncode is None:
+        if asyncio.get_running_loop().time() >= deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
+
+
+async def _kill(process: Process) -> None:
+    """End the program and all that it started, at once."""
+    _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    try:
+        await has_ended(process, _FIRM_SECONDS)  # else its end is told to a loop that is closed by then
+    finally:
+        _close_pipes(process)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.terminate()
+        else:
+            os.killpg(process.pid, number)  # it leads its group, which may outlive it
+
+
+def _close_pipes(process: Process) -> None:
+    # A child that outlived it may hold them open. Nothing public closes what asyncio reads from.
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+
+
+@asynccontextmanager
+async def over_pipes(
+    program: Program, wire: ConnectionLog
+) -> AsyncGenerator[tuple[FilteredStream, LoggedStream]]:
     """Run a program, and give the streams from it and to it.
 
     Raises:
         NotStarted: it cannot be run.
     """
-    async with running(program) as it:
-        incoming = _Incoming(it, wire)
+    async with run_program(program) as running:
+        incoming = _Incoming(running, wire)
         try:
-            yield Sieve(incoming, wire), NotedStream(_Outgoing(it), wire)
+            yield FilteredStream(incoming, wire), LoggedStream(_Outgoing(running), wire)
         except (MCPError, ExceptionGroup):  # it may have ended before anything came from it
-            if not wire.ended.is_set() and await gone(it.process, _LAST_MOMENT):
+            if not wire.ended.is_set() and await has_ended(running.process, _EXIT_SECONDS):
                 await incoming.note_end()
             raise
 
@@ -55,13 +190,13 @@ class _TooLong(Struct, frozen=True):
 
 
 class _Incoming(ObjectReceiveStream[SessionMessage | Exception]):
-    def __init__(self, it: Running, wire: ConnectionLog) -> None:
-        assert it.process.stdout is not None
-        self._it = it
-        self._output = it.process.stdout
+    def __init__(self, program: RunningProgram, wire: ConnectionLog) -> None:
+        assert program.process.stdout is not None
+        self._program = program
+        self._output = program.process.stdout
         self._wire = wire
-        self._buffer = bytearray()
-        self._searched = 0
+        self._buffer = bytearray()  # read, and not yet given out as lines
+        self._searched = 0  # bytes of it in which there is no end of a line
 
     async def aclose(self) -> None:
         """Do nothing: the program is ended by whoever runs it."""
@@ -130,15 +265,15 @@ class _Incoming(ObjectReceiveStream[SessionMessage | Exception]):
 
     async def note_end(self) -> None:
         """Say how the program ended, where it did."""
-        await gone(self._it.process, _LAST_MOMENT)
-        match self._it.process.returncode:
+        await has_ended(self._program.process, _EXIT_SECONDS)
+        match self._program.process.returncode:
             case None:
                 ended = "it closed its output"
             case status if status < 0:
                 ended = f"it was ended by signal {-status}"
             case status:
                 ended = f"it ended with status {status}"
-        said = one_line_of(self._it.last_words) or self._wire.remark
+        said = one_line_of(self._program.last_line) or self._wire.remark
         self._wire.end(f"{ended}: {said}" if said else ended)
 
 
@@ -162,9 +297,9 @@ def _parsed(line: bytes) -> JSONRPCMessage:
 
 
 class _Outgoing(ObjectSendStream[SessionMessage]):
-    def __init__(self, it: Running) -> None:
-        assert it.process.stdin is not None
-        self._input = it.process.stdin
+    def __init__(self, program: RunningProgram) -> None:
+        assert program.process.stdin is not None
+        self._input = program.process.stdin
 
     async def aclose(self) -> None:
         """Do nothing: see `_Incoming`."""
@@ -190,7 +325,9 @@ class RefusedAnswer(httpx2.StreamError):
 
 
 @asynccontextmanager
-async def reached(address: NetworkServer, wire: ConnectionLog) -> AsyncGenerator[tuple[Sieve, NotedStream]]:
+async def over_network(
+    address: NetworkServer, wire: ConnectionLog
+) -> AsyncGenerator[tuple[FilteredStream, LoggedStream]]:
     """Reach a server, and give the streams from it and to it."""
 
     def client(
@@ -207,7 +344,7 @@ async def reached(address: NetworkServer, wire: ConnectionLog) -> AsyncGenerator
             http = await stack.enter_async_context(client())
             transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=MOST_BYTES)
         incoming, outgoing = await stack.enter_async_context(transport)
-        yield Sieve(incoming, wire), NotedStream(outgoing, wire)
+        yield FilteredStream(incoming, wire), LoggedStream(outgoing, wire)
 
 
 def _client(address: NetworkServer, wire: ConnectionLog) -> httpx2.AsyncClient:

@@ -48,17 +48,18 @@ class ConnectionLog:
 
     Attributes:
         ended: set once nothing more will come.
-        remark: what was odd about it, for whoever asks why it did not work.
+        remark: what was odd about the connection, to be told where it fails.
+        asked: numbers of our requests that are not answered.
     """
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
         self.remark = ""
         self.asked: set[RequestId] = set()
-        self._owed = 0
-        self._rubbish = 0
-        self._unasked = 0
-        self._since = 0.0
+        self._owed = 0  # requests of the server that are not answered
+        self._rubbish = 0  # lines in a row that are no message
+        self._unasked = 0  # messages since `_since` that answer nothing
+        self._since = 0.0  # on the loop's clock; counted anew after a second
 
     def end(self, remark: str = "") -> None:
         """End the connection: nothing more will come, or is wanted."""
@@ -168,7 +169,7 @@ def _shorten(result: dict[str, Any]) -> None:
             pass
 
 
-class Sieve(ObjectReceiveStream[SessionMessage | Exception]):
+class FilteredStream(ObjectReceiveStream[SessionMessage | Exception]):
     """The stream from a server, of which only that goes on which `ConnectionLog` lets pass."""
 
     def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: ConnectionLog) -> None:
@@ -196,7 +197,7 @@ class Sieve(ObjectReceiveStream[SessionMessage | Exception]):
         await self._inner.aclose()
 
 
-class NotedStream(ObjectSendStream[SessionMessage]):
+class LoggedStream(ObjectSendStream[SessionMessage]):
     """The stream to a server, of which `ConnectionLog` takes note."""
 
     def __init__(self, inner: "WriteStream[SessionMessage]", wire: ConnectionLog) -> None:

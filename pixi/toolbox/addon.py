@@ -36,7 +36,7 @@ class AddonExtras(Struct):
 
 
 def defaults(name: str, kind: type[Any]) -> Any:
-    """Settings where nobody gave any."""
+    """Return an addon's settings where nobody gave any."""
     return kind()
 
 

@@ -28,7 +28,7 @@ class Draft:
         self._changed = asyncio.Event()
 
     def grow(self, text: str) -> None:
-        """A piece more of it was written."""
+        """Add a piece that was written."""
         self.text += text
         self._changed.set()
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from traceback import extract_tb
-from types import TracebackType
 from typing import Any, TypeVar
 
 from pixi.core.errors import PixiError
@@ -20,7 +20,8 @@ class ForeignError(PixiError):
     """
 
 
-class foreign:
+@contextmanager
+def foreign(what: str) -> Iterator[None]:
     """Run a third-party function inside; `what` names it for people, e.g. `command 'wave'`.
 
     Pixi's own errors, which such a function raises on purpose, pass through.
@@ -28,25 +29,15 @@ class foreign:
     Raises:
         ForeignError: anything else was raised.
     """
-
-    __slots__ = ("_what",)
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # One function's `exit()` must not end everybody's talk.
-        if not isinstance(error, Exception | SystemExit) or isinstance(error, PixiError):
-            return
+    try:
+        yield
+    except PixiError:
+        raise
+    except (Exception, SystemExit) as error:  # one function's `exit()` must not end everybody's talk
         place = extract_tb(error.__traceback__)[-1]
-        _log.error("%s raised %s (%s:%s)", self._what, type(error).__name__, place.filename, place.lineno)
-        _log.debug("%s", self._what, exc_info=error)
-        raise ForeignError(f"{self._what} failed with {type(error).__name__}.") from error
+        _log.error("%s raised %s (%s:%s)", what, type(error).__name__, place.filename, place.lineno)
+        _log.debug("%s", what, exc_info=error)
+        raise ForeignError(f"{what} failed with {type(error).__name__}.") from error
 
 
 _overdue_log = logging.getLogger("pixi.engine")
@@ -56,20 +47,20 @@ GRACE_SECONDS = 0.5  # for a task that was told to end
 _T = TypeVar("_T")
 
 
-def _nothing_spared() -> float:
-    return 0.0
-
-
 async def within(
     seconds: float,
     work: Coroutine[Any, Any, _T],
     what: str,
     *,
-    spared: Callable[[], float] = _nothing_spared,
+    spared: Callable[[], float] = lambda: 0.0,
 ) -> _T:
-    """Do it in a task of its own, and no longer than this. `what` names it for the log.
+    """Run work in a task of its own, no longer than some seconds, and return what it returns.
 
-    `spared` gives the seconds by now that are not to be counted.
+    Args:
+        seconds: that it may take.
+        work: is cancelled where it takes longer.
+        what: names the work for the log.
+        spared: gives the seconds by now that are not to be counted.
 
     Raises:
         TimeoutError: it took longer.
@@ -94,7 +85,7 @@ async def within(
 
 
 async def give_up(task: asyncio.Task[Any], what: str, *, graces: int = 1) -> None:
-    """Tell a task to end. One that does not within a moment, or so many, is left to itself."""
+    """Cancel a task. One that does not end within `graces` times `GRACE_SECONDS` is left to itself."""
     task.add_done_callback(look_at)
     task.cancel()
     await asyncio.wait([task], timeout=graces * GRACE_SECONDS)
@@ -103,6 +94,6 @@ async def give_up(task: asyncio.Task[Any], what: str, *, graces: int = 1) -> Non
 
 
 def look_at(task: asyncio.Future[Any]) -> None:
-    """Take note of the error of a task, or asyncio would complain that nobody did."""
+    """Look at the error of a task, or asyncio would complain that nobody did."""
     if not task.cancelled():
         task.exception()

@@ -159,12 +159,12 @@ class _Writer:
 
     def __init__(self, root: Mapping[str, Any], depth: int, words: int) -> None:
         self._root = root
-        self._depth = depth
-        self._words = words
-        self._left = _MOST_STEPS
+        self._depth = depth  # deeper objects are told in words
+        self._words = words  # characters of a description
+        self._left = _MOST_STEPS  # of reading; then it is too large
 
     def top(self) -> tuple[Node, Shape]:
-        """Return the whole."""
+        """Return the schema of all arguments, written anew, and the way back from it."""
         part = self._flat(self._root)
         kinds, choices = _kinds(part.said), self._choices(part)
         objects = [each for each in choices if _kinds(each.said) in ([], ["object"])]
@@ -235,11 +235,10 @@ class _Writer:
         """Return what the value may be, one of them; null and what cannot be are left out."""
         several = _list(part.said.get("anyOf")) or _list(part.said.get("oneOf"))
         flat = [self._flat(each, part.within) for each in several if each is not False]
-        said = [(each, each.said.get("type"), each.said.get("const", "")) for each in flat]
-        return [each for each, kind, value in said if kind not in ("null", ["null"]) and value is not None]
+        return [each for each in flat if not _is_null(each.said)]
 
     def _node(self, schema: object, depth: int, within: tuple[str, ...] = ()) -> tuple[Node, Shape]:
-        """Return a value within."""
+        """Return a value within the arguments, written anew, and the way back from it."""
         part = self._flat(schema, within)
         kinds, choices = _kinds(part.said), self._choices(part)
         if kinds == ["object"]:
@@ -248,19 +247,28 @@ class _Writer:
             return self._of_kind(kinds[0], part, depth)
         if kinds:
             written = [self._of_kind(kind, part, depth) for kind in kinds]
+        elif choices:
+            written = [self._node(each, depth) for each in choices]
         else:
-            written = [self._node(each, depth) for each in choices] or [(_ANYTHING, Shape())]
-        nodes = {json.dumps(node, sort_keys=True): node for node, _ in written}.values()
-        several = (node["anyOf"] if node.keys() == {"anyOf"} else [node] for node in nodes)
-        branches = [each for some in several for each in some]
-        shape = Shape(choices=tuple(each for _, its in written for each in (its, *its.choices)))
-        texts = list(dict.fromkeys(text for each in branches for text in each.get("enum", ())))
+            written = [(_ANYTHING, Shape())]
+        return self._one_of(written, part)
+
+    def _one_of(self, written: Sequence[tuple[Node, Shape]], part: _Part) -> tuple[Node, Shape]:
+        """Return a value that is one of several: each of them once, and texts to choose from as one list."""
+        different = {json.dumps(node, sort_keys=True): node for node, _ in written}
+        branches: list[Node] = []
+        for node in different.values():
+            branches += node["anyOf"] if node.keys() == {"anyOf"} else [node]
         if len(branches) > _MOST_BRANCHES:
             raise _TooLarge
+        texts = list(dict.fromkeys(text for each in branches for text in each.get("enum", ())))
         if all("enum" in each for each in branches) and _can_be_chosen(texts):
             branches = [{"type": "string", "enum": texts}]
-        node = branches[0] if len(branches) == 1 else {"anyOf": branches}
-        return node | self._described(part, []), shape
+        shapes: list[Shape] = []
+        for _, its in written:
+            shapes += (its, *its.choices)
+        chosen = branches[0] if len(branches) == 1 else {"anyOf": branches}
+        return chosen | self._described(part, []), Shape(choices=tuple(shapes))
 
     def _of_kind(self, kind: str, part: _Part, depth: int) -> tuple[Node, Shape]:
         match kind:
@@ -325,7 +333,7 @@ class _Writer:
         return node | self._described(part, hints) | _bounds(kind, said)
 
     def _described(self, part: _Part, hints: Sequence[str]) -> Node:
-        """Add to its description what could not be said otherwise."""
+        """Return the description: the server's, and in words what the new schema cannot say otherwise."""
         default = part.said.get("default")
         written = "" if default in (None, "") else shown(default)
         # A model would repeat a default that is cut.
@@ -361,6 +369,11 @@ def _kind_of(value: object) -> str:
 
 def _required(said: Mapping[str, Any]) -> list[str]:
     return [each for each in _list(said.get("required")) if isinstance(each, str)]
+
+
+def _is_null(said: Mapping[str, Any]) -> bool:
+    """Return True if null is the one value."""
+    return said.get("type") in ("null", ["null"]) or said.get("const", "") is None
 
 
 def _values_of(said: Mapping[str, Any]) -> list[Any]:
@@ -416,7 +429,8 @@ def _joined(part: _Part, choices: Sequence[_Part]) -> _Part:
         "properties": {name: {"anyOf": its} for name, its in properties.items()},
         "required": [*_required(part.said), *(name for name in properties if name in everywhere)],
     }
-    return _Part(said, max((part, *choices), key=lambda each: len(each.within)).within)
+    deepest = max((part, *choices), key=lambda each: len(each.within))  # so that no reference gets more turns
+    return _Part(said, deepest.within)
 
 
 def _bounds(kind: str, said: Mapping[str, Any]) -> Node:
@@ -439,7 +453,7 @@ def _renamed(node: Node, real: str, new: str) -> Node:
 
 
 def _values(said: Mapping[str, Any]) -> str:
-    """Return in words which names an object takes that its schema does not name."""
+    """Tell in words that an object takes names besides those of its schema; "" where it takes none."""
     values = said.get("additionalProperties")
     if not isinstance(values, Mapping) and (values is not True or said.get("properties")):
         return ""

@@ -218,7 +218,7 @@ def safe_names(names: Iterable[str], *, before: str = "") -> dict[str, str]:
 
 
 def mark_of(name: str) -> str:
-    """Six characters that stay the same for a name."""
+    """Return six characters that are always the same for a name."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
 
 
@@ -229,7 +229,7 @@ def _marked(name: str, chosen: str, room: int, taken: set[str]) -> str:
 
 
 def _plain(name: str, *, begins: bool) -> str:
-    """The name without what is not safe; `begins`: nothing stands before it, so it begins with a letter."""
+    """Return the name without unsafe characters; `begins`: it must begin with a letter or `_`."""
     if re.fullmatch(_SAFE if begins else r"[A-Za-z0-9_-]+", name):
         return name
     letters = [c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c)]

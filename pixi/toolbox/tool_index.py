@@ -24,12 +24,11 @@ class ToolIndex:
     """Tools by the terms that they hold."""
 
     def __init__(self) -> None:
-        self._known: dict[
-            tuple[str, str], Mapping[str, float]
-        ] = {}  # terms of tools, by all that tells of them
-        self._holders: dict[str, dict[str, float]] = {}
-        self._count = 0
-        self._stemmers: dict[str, Callable[[str], str]] = {}
+        # The terms of tools with their weights, by all that they are made of; so that most are kept.
+        self._known: dict[tuple[str, str, str], Mapping[str, float]] = {}
+        self._holders: dict[str, dict[str, float]] = {}  # by term: the tools that hold it, and its weight
+        self._count = 0  # of tools
+        self._stemmers: dict[str, Callable[[str], str]] = {}  # by language
 
     def take(self, tools: Iterable[ToolSchema]) -> None:
         """Hold these tools, and no others any more."""
@@ -38,8 +37,8 @@ class ToolIndex:
         self._count = 0
         for tool in tools:
             self._count += 1
-            key = (tool.name, tool.description)
-            terms = self._known[key] = before.get(key) or self._terms_of(tool)
+            key = (tool.name, tool.description, " ".join(tool.parameters.get("properties", {})))
+            terms = self._known[key] = before.get(key) or self._terms_of(*key)
             for term, weight in terms.items():
                 holders[term][tool.name] = weight
         self._holders = dict(holders)
@@ -61,15 +60,15 @@ class ToolIndex:
                 scores[name] += weight * share * rarity
         return dict(scores)
 
-    def _terms_of(self, tool: ToolSchema) -> Mapping[str, float]:
+    def _terms_of(self, name: str, description: str, arguments: str) -> Mapping[str, float]:
+        """Return the terms of a tool, each with its weight where it counts most."""
         terms: dict[str, float] = {}
-        arguments = " ".join(tool.parameters.get("properties", {}))
         for text, weight in (
-            (_HUMPS.sub(" ", tool.name), _IN_NAME),
-            (_HUMPS.sub(" ", tool.description[:_LONGEST_WORDS]), _IN_WORDS),
-            (_HUMPS.sub(" ", arguments), _IN_ARGUMENTS),
+            (name, _IN_NAME),
+            (description[:_LONGEST_WORDS], _IN_WORDS),
+            (arguments, _IN_ARGUMENTS),
         ):
-            for term, _ in self._terms(text):
+            for term, _ in self._terms(_HUMPS.sub(" ", text)):
                 terms[term] = max(weight, terms.get(term, 0.0))
         return terms
 

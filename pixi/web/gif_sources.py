@@ -119,7 +119,7 @@ class GifSource(Protocol):
 
 
 def picture_type(data: bytes) -> str:
-    """The media type of a file that begins like this; "" for what is no picture that is shown everywhere."""
+    """Return the media type of a file by how it begins; "" for what is no picture to be shown."""
     for beginning, kind in _BEGINNINGS.items():
         if data.startswith(beginning):
             return kind
@@ -211,7 +211,7 @@ class GifFolder:
 
 
 def terms_of(text: str) -> tuple[str, ...]:
-    """The words of a text in any language; of those that put no spaces between them, the characters."""
+    """Return the words of a text, in any language; the characters where there are no spaces between them."""
     # Imported here: it reads a list of characters, which only a folder needs.
     from pixi.text.terms import normalise, pieces
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 from pixi.core.errors import ConfigError
 from pixi.core.lru import LRU
-from pixi.documents import Documents, FileLimits, SetAside
+from pixi.documents import FileLimits, SetAside
 from pixi.documents.files import FETCHED, Document, Section
 from pixi.documents.formats.fetched import Kind, Label, labelled
 from pixi.documents.formats.text import as_markdown
@@ -299,8 +299,7 @@ class WebPageReader:
                 path.unlink(missing_ok=True)
             else:  # given up meanwhile: what is being written would be left lying about
                 written.add_done_callback(lambda _: path.unlink(missing_ok=True))
-        note = found.note if isinstance(found, Documents) else ""
-        return (found[0] if found else Document("", "", ())), note
+        return (found[0] if found else Document("", "", ())), found.note
 
 
 def _kind_of(fetched: Fetched) -> Kind:

@@ -168,7 +168,7 @@ _EVERY_LANGUAGE = "all"
 
 
 def tag_of(language: str) -> str:
-    """A language as the server knows it: of a region or of none, never of a script; it refuses all else."""
+    """Return a language as SearXNG takes it: with a region or without one, never with a script."""
     parts = language.replace("_", "-").split("-")
     script = _SCRIPTS.get("-".join(parts[:2]).lower())
     if script:

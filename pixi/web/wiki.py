@@ -102,7 +102,7 @@ def text_of_marked(text: str, title: str) -> WikiText:
 
 
 def text_of_wikitext(text: str, title: str) -> WikiText:
-    """The text of a page as its authors wrote it, without the marks of links and letters. Templates stay."""
+    """Return the text of a page from its wikitext, without marks of links and letters. Templates stay."""
     text = _without_comments(text)
     for pattern in (_REFERENCE, _QUOTES):
         text = pattern.sub("", text)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.addons.web_pages import SOURCE, ReadLimits, in_parts, question_result, text_result, web_pages
+from pixi.addons.web import PAGES_SOURCE, ReadLimits, in_parts, question_result, text_result, web_pages
 from pixi.core.errors import ToolError
 from pixi.core.llm import Prices, Text, Usage
 from pixi.core.masking import SecretRedactor
@@ -156,7 +156,12 @@ async def test_address_that_holds_a_secret_is_not_fetched_however_it_is_written(
 async def test_terms_of_the_tool() -> None:
     async with Web() as web:
         tool = await tool_of(WebPageReader(web, PageLimits()), SecretRedactor(), ReadLimits())
-        assert (tool.name, tool.source, tool.writes, tool.personas) == ("read_page", SOURCE, False, EVERYBODY)
+        assert (tool.name, tool.source, tool.writes, tool.personas) == (
+            "read_page",
+            PAGES_SOURCE,
+            False,
+            EVERYBODY,
+        )
         assert tool.per_person is not None
         assert set(tool.schema.parameters["properties"]) == {"url", "question", "part"}
         tool = await tool_of(

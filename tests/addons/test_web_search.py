@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons.web_search import EngineSearch, McpSearch, SearchBackend, web_search_tool
+from pixi.addons.web import EngineSearch, McpSearch, SearchBackend, web_search_tool
 from pixi.core.errors import ToolError
 from pixi.core.llm import Prices, ToolSchema, Usage
 from pixi.core.persona import Persona

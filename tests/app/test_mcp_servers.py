@@ -134,7 +134,7 @@ async def test_secrets_of_a_server_are_hidden_in_what_it_answers(scene: Scene) -
 
 async def test_one_that_is_dead_holds_nobody_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixi.app.mcp_integration._GRACE_SECONDS", 0.05)
-    monkeypatch.setattr("pixi.mcp.process._POLITE_SECONDS", 0.05)
+    monkeypatch.setattr("pixi.mcp.transports._POLITE_SECONDS", 0.05)
     scene.settings(section("deaf", scene.notes) + '\n[mcp.gone]\ncommand = "nonesuch-server"\n')
     async with scene.service() as service:
         await eventually(lambda: any(map(alive, started(scene.notes))))  # it is still waited for

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixi.addons import knowledge, memory, server_history, web_pages, web_search, wiki
+from pixi.addons import knowledge, memory, server_history, web, wiki
 from pixi.channels.terminal.lines import _WORDS, call_in_words
 
 CALLS: list[tuple[str, dict[str, Any], str]] = [
@@ -36,10 +36,7 @@ def test_what_is_long_is_cut() -> None:
 
 
 def test_the_names_are_those_of_the_built_in_tools() -> None:
-    source = "\n".join(
-        inspect.getsource(module)
-        for module in (knowledge, memory, server_history, web_pages, web_search, wiki)
-    )
+    source = "\n".join(inspect.getsource(module) for module in (knowledge, memory, server_history, web, wiki))
     for tool, (_, _, keys) in _WORDS.items():
         assert f"def {tool}(" in source
         assert all(f"{key}: Annotated[" in source for key in keys.split())

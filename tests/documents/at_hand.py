@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
 from pixi.documents import Documents, FileLimits, SetAside
-from pixi.documents.files import Document, Section, open_regular, original_of
+from pixi.documents.files import Section, open_regular, original_of
 from pixi.documents.formats import read_documents
 from pixi.documents.readers import Readers
 from pixi.documents.wire import DocumentCleaner
@@ -29,11 +29,11 @@ class ReadersAtHand(Readers):
 
     async def read_many(
         self, paths: Iterable[Path]
-    ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+    ) -> AsyncGenerator[tuple[Path, Documents | SetAside], None]:
         for path in paths:
             self.running = True
             try:
-                outcome: Sequence[Document] | SetAside = await asyncio.to_thread(read, path)
+                outcome: Documents | SetAside = await asyncio.to_thread(read, path)
             except SetAside as fault:
                 outcome = fault
             except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ from pixi.testing import ScriptedModel
 from pixi.testing.fakes import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from pixi.toolbox.results import within_bytes
+from pixi.toolbox.tools import within_bytes
 from tests.engine.scene import Scene, scene
 from tests.held_clock import HeldClock
 

@@ -112,7 +112,7 @@ def test_what_another_process_writes_is_not_begun_anew(tmp_path: Path) -> None:
     assert (late.writes, identity(other.path)) == (False, kept)
     late.close()
     other.close()
-    for index in other.outlived():
+    for index in other.take_replaced():
         index.close()
 
 

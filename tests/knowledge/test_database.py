@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ import watchfiles
 
 from pixi.core.errors import ConfigError
 from pixi.documents import SetAside, watching
-from pixi.documents.files import Document
+from pixi.documents.files import Documents
 from pixi.knowledge import scan, sync
 from pixi.knowledge.catalogue import candidates
 from pixi.knowledge.database import DirectoryDatabase
@@ -28,7 +28,7 @@ from pixi.knowledge.index import Index
 from pixi.knowledge.query import IndexDamaged
 from tests.documents.at_hand import ReadersAtHand
 from tests.held_clock import HeldClock
-from tests.waiting import until
+from tests.waiting import until, within
 
 
 class Opening(Protocol):
@@ -611,7 +611,7 @@ async def test_many_tiny_files_can_be_searched_while_they_are_read(
     class Pausing(ReadersAtHand):
         async def read_many(
             self, paths: Iterable[Path]
-        ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+        ) -> AsyncGenerator[tuple[Path, Documents | SetAside], None]:
             number = 0
             async for outcome in super().read_many(paths):
                 yield outcome
@@ -723,3 +723,18 @@ async def test_a_database_ends_also_where_a_change_comes_at_that_moment(opened: 
         await asyncio.wait([waiting])
         assert waiting.cancelled() == is_asked, f"it went on, {steps} steps behind the change"
         following._wake.clear()
+
+
+async def test_nobody_waits_for_reading_that_broke_off(
+    folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    database = await opened()
+    await database.ready()
+    monkeypatch.setattr(sync.Sync, "_scan_once", broken)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="has ended"):
+            async with within("the end of a refresh"):
+                await database.refresh()

@@ -156,6 +156,10 @@ class TestSome:
             "b.md", "c/d.md", "c/e/f.md", "h/README.md",
         ]  # fmt: skip
 
+    def test_what_an_office_program_lays_beside_an_open_file_is_no_document(self, tmp_path: Path) -> None:
+        put(tmp_path, "~$b.docx", "c/~$d.docx", "b.docx")
+        assert self.some(tmp_path, "~$b.docx", "c/~$d.docx", "b.docx") == ["b.docx"]
+
     @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
     @pytest.mark.parametrize(
         "path", ["link.md", "up", "up/inside/a.md", "folder", "../secret.md", "/etc/hosts"]

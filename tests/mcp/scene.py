@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.mcp import process
+from pixi.mcp import transports
 from pixi.mcp.offers import FILE_NAME, LockFile, Program, Ready, Where
 from pixi.mcp.server import McpServer, McpTimeouts
 from tests.pages import ROOT
@@ -93,7 +93,7 @@ eventually = until  # as other folders call it
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a program that does not leave by itself be asked, and ended, at once."""
     for name in ("_POLITE_SECONDS", "_FIRM_SECONDS"):
-        monkeypatch.setattr(process, name, 0.05)
+        monkeypatch.setattr(transports, name, 0.05)
 
 
 def alive(number: int) -> bool:

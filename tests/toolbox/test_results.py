@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pixi.core.errors import ToolError
 from pixi.core.masking import SecretRedactor
 from pixi.core.message import Author, Card, Field, Image
-from pixi.toolbox.results import masked, parts_of, with_pictures_checked, within_bytes
+from pixi.toolbox.tools import masked, parts_of, with_pictures_checked, within_bytes
 
 
 def picture(width: int = 4) -> Image:

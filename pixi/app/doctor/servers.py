@@ -76,7 +76,7 @@ async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
 async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
     """Check that the embedding model turns a word into a vector, if one is set."""
     from pixi.app.databases import open_embedder
-    from pixi.knowledge.vectors import require_numpy
+    from pixi.knowledge.database import require_numpy
 
     chosen = settings.embedding_model
     if chosen is None:
@@ -226,7 +226,7 @@ async def _mcp_found(
     from pixi.addons.mcp import register
     from pixi.app.mcp_integration import START_SECONDS
     from pixi.mcp.connection import connected
-    from pixi.mcp.offers import sifted, visible
+    from pixi.mcp.offers import compare_with_approved, visible
     from pixi.toolbox.tools import Toolbox
 
     subject = f"mcp.{name}"
@@ -238,7 +238,7 @@ async def _mcp_found(
     try:
         async with connected(name, where, START_SECONDS) as connection:
             listing = await connection.list()
-            found = sifted(approved, listing.tools)
+            found = compare_with_approved(approved, listing.tools)
             left_out = register(found.fit, connection, Toolbox(), its)  # tried with a toolbox of its own
     except PixiError as error:
         return [Finding(False, subject, f"{where.shown}: {error}")]

@@ -10,7 +10,7 @@ from pixi.app.studio.rows import operator_route
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.untrusted import escaped_lines
-from pixi.mcp.offers import Broken, Closed, ForeignTool, LockFile, Ready, Waiting, Where, kept, visible
+from pixi.mcp.offers import Broken, Closed, ForeignTool, LockFile, Ready, Waiting, Where, approval_of, visible
 
 _ONE = "/api/studio/mcp/{name}"
 
@@ -150,5 +150,5 @@ async def _look(service: BotService, name: str) -> tuple[McpWaiting, tuple[Forei
     except PixiError as error:
         detail = escaped_lines(service.mask.redact(str(error)))
         raise RouteError(409, "The server cannot be asked", detail) from error
-    tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
+    tools = [ToolChange(tool.name, approval_of(tool).mark, told_changes(tool, approved)) for tool in changed]
     return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed

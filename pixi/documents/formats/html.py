@@ -149,7 +149,7 @@ def _check_depth(text: str) -> None:
 
 
 def _walk(root: "LexborNode", writer: "_Writer") -> None:
-    """Through the whole tree, without a call for each depth of it."""
+    """Walk through the whole tree, without recursion: it may be deep."""
     top = root.mem_id  # to compare two nodes would write both of them out
     node: LexborNode | None = root
     while node is not None:
@@ -166,18 +166,18 @@ def _walk(root: "LexborNode", writer: "_Writer") -> None:
 
 
 class _Writer:
-    """Writes down what is met on the way."""
+    """Writes the lines and headings of the nodes that are entered and left."""
 
     def __init__(self) -> None:
         self.page = HtmlLines()
-        self._inline: list[str] = []
-        self._pre = 0
+        self._inline: list[str] = []  # of the line that is not ended
+        self._pre = 0  # depth of elements in which spaces and line breaks count
         self._cells = 0  # depth of cells: in them, nothing begins a line
         self._lists: list[int] = []  # for each list that is open, the number of its next item; 0: no numbers
-        self._levels: list[int] = []
+        self._levels: list[int] = []  # of the headings that are open
 
     def enter(self, node: "LexborNode") -> bool:
-        """Meet it; whether to look inside."""
+        """Write what begins with a node; return True if its children are to be walked."""
         name = node.tag
         if name == "-text":
             self._say(node.text_content or "")

@@ -28,7 +28,7 @@ _OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # begins an office file of before 2007, and o
 
 @contextmanager
 def opened(file: BinaryIO, kind: str) -> Iterator[zipfile.ZipFile]:
-    """The archive.
+    """Open a zip archive.
 
     Args:
         file: to read it from.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from pixi.core.errors import Reporter
-from pixi.documents.files import JSON_LINES, ZST, Document, FileLimits, Original, Section, SetAside, mib
+from pixi.documents.files import JSON_LINES, ZST, Document, Original, Section, SetAside, mib
 from pixi.documents.formats.text import decoded
 
 _KEYS = ("_id", "id", "uuid", "guid", "key", "slug", "url", "uri", "link", "permalink")
@@ -409,13 +409,14 @@ _BLOCK = 1024 * 1024
 
 def read_packed(original: Original, tell: Reporter) -> Iterable[Document]:
     """Return the records inside."""
-    data = _unpacked(original, original.limits)
+    data = _unpacked(original)
     if original.name.lower().endswith(_LINES):
         return documents_in_lines(data.split(b"\n"), original.limits.depth, tell)
     return documents_in(data, original.limits.depth, tell)
 
 
-def _unpacked(original: Original, limits: FileLimits) -> bytes:
+def _unpacked(original: Original) -> bytes:
+    most = original.limits.unpacked_bytes
     try:
         if sys.version_info >= (3, 14):
             from compression import zstd
@@ -432,8 +433,8 @@ def _unpacked(original: Original, limits: FileLimits) -> bytes:
         ) as unpacked:
             while block := unpacked.read(_BLOCK):
                 data += block
-                if len(data) > limits.unpacked_bytes:
-                    raise SetAside(f"unpacks to more than {mib(limits.unpacked_bytes)}; split it")
+                if len(data) > most:
+                    raise SetAside(f"unpacks to more than {mib(most)}; split it")
     except EOFError:
         raise SetAside("is cut off; pack it anew") from None
     except zstd.ZstdError:

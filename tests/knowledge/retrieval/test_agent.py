@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from pixi.core.errors import ModelError
 from pixi.core.llm import Finished, Prices, Request, SystemLine, Usage
 from pixi.documents.files import Section
-from pixi.knowledge.retrieval import Findings, RetrievalAgent, reader
-from pixi.knowledge.retrieval.agent import NO_QUESTION
+from pixi.knowledge.retrieval import NO_QUESTION, Findings, RetrievalAgent, reader
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
 from pixi.knowledge.retrieval.reader import FAR, MOST_FACTS, NEAREST, NO_TEXT
 from pixi.models.model import Traits
