@@ -168,7 +168,7 @@ class SearchTerms(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """A message that was found, and may be told; `text` is all that can be read of it."""
+    """A message that was found and may be told, and where it stands."""
 
     message: IncomingMessage
     place: ChannelOrThread
