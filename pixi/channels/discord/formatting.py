@@ -120,8 +120,12 @@ def without_pings(text: str, allowed: discord.AllowedMentions) -> str:
     """
 
     def is_allowed(match: re.Match[str]) -> bool:
-        kind = allowed.roles if match["role"] else allowed.users if match["id"] else allowed.everyone
-        return any(each.id == int(match["id"]) for each in kind) if isinstance(kind, Sequence) else bool(kind)
+        if not match["id"]:
+            return bool(allowed.everyone)
+        those = allowed.roles if match["role"] else allowed.users  # all, none, or a list of them
+        if isinstance(those, Sequence):
+            return any(each.id == int(match["id"]) for each in those)
+        return bool(those)
 
     def broken(at: str) -> str:
         return _PING.sub(lambda match: match[0] if is_allowed(match) else match[0].replace("@", at, 1), text)

@@ -55,11 +55,13 @@ class QuestionQueue:
         self._transcript = transcript
         self._screen = screen
         self._persona = printable_line(persona)
-        self._one = asyncio.Lock()
+        self._one = asyncio.Lock()  # one question at a time
+        # Of the question that is open, if one is. Times are on the monotonic clock.
         self._answer: asyncio.Future[Verdict] | None = None
-        self._form: _Form | None = None  # of the question that is open
-        self._asked_at = self._closes = 0.0
-        self._unclear = False
+        self._form: _Form | None = None
+        self._asked_at = 0.0
+        self._closes = 0.0
+        self._unclear = False  # what was written last was no answer
 
     @property
     def open(self) -> bool:
@@ -124,7 +126,8 @@ class QuestionQueue:
             if came is None and time.monotonic() >= closes - 0.1:
                 came = "nobody"
             self._answer = self._form = None
-            if told := form.told[came] if came else form.cancelled:
+            told = form.told[came] if came else form.cancelled
+            if told:
                 self._transcript.tell(f"· {told}", "question")
             self._screen.end_asking()
             self._screen.changed()

@@ -87,7 +87,10 @@ class Choices(Struct, frozen=True):
 
     def persona(self, name: str) -> str:
         """Return the name of a persona as it is spelt; "" where there is none."""
-        return next((each for each in self.personas() if each.casefold() == name.casefold()), "")
+        for each in self.personas():
+            if each.casefold() == name.casefold():
+                return each
+        return ""
 
 
 class CommandCompleter(Completer):

@@ -198,16 +198,13 @@ class Transcript:
         Commands are performed in their order, but one may come to nothing, a blank message for instance: the
         drafts before it were not performed. A command's second act has no draft, nor has a tool's.
         """
-        places = (
-            n for n, each in enumerate(self._entries) if isinstance(each, OpenCommand) and each.id == act
-        )
-        place = next(places, None)
         done = [entry] if entry else []
-        if place is None:
-            self._entries += done
-        else:
-            before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
-            self._entries = [*before, *done, *self._entries[place + 1 :]]
+        for place, each in enumerate(self._entries):
+            if isinstance(each, OpenCommand) and each.id == act:
+                before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
+                self._entries = [*before, *done, *self._entries[place + 1 :]]
+                return
+        self._entries += done
 
     def _give_up_drafts(self, *, cut: bool) -> None:
         """Give up what was not performed; what a person saw of it stays, marked as cut off."""

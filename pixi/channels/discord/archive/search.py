@@ -320,7 +320,9 @@ async def _scanned(
     hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
     texts = [hit.text for hit in hits]
     best = await best_first(terms.words, texts, _MATCHES)
-    partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if missing else ""
+    partial = NOT_ALL if missing else ""
+    if hits and not any(texts):
+        partial = NOT_SHOWN
     return [hits[number] for number in best], partial
 
 

@@ -37,16 +37,16 @@ Readable = InGuild | discord.DMChannel
 
 
 class Watermarks:
-    """Raised in memory at once, and written together every few seconds and at the end."""
+    """The watermarks of all channels: raised in memory at once, written every few seconds and at the end."""
 
     def __init__(self, backend: BotBackend) -> None:
         self._backend = backend
-        self._bot = 0
-        self._marks: dict[int, int] = {}
-        self._unwritten: dict[int, int] = {}
+        self._bot = 0  # its id, from `load` on
+        self._marks: dict[int, int] = {}  # ids of messages by channel
+        self._unwritten: dict[int, int] = {}  # those that were raised since the last write
         self._frozen: set[int] = set()
-        self._failing = False
-        self._new = asyncio.Event()  # something stands here that was not there before
+        self._failing = False  # the last write failed, and the log told so
+        self._new = asyncio.Event()  # a channel has its first watermark, to be written at once
 
     async def load(self, bot: int, now: int) -> None:
         """Read what the last process wrote. `now` is an id of a message that would be written now: a bot

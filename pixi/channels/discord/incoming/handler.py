@@ -416,12 +416,9 @@ class MessageHandler:
 
     async def _whole(self, message: IncomingMessage, rules: Rules) -> tuple[str, tuple[Image, ...]]:
         """Return the text of a message with what it carries, and its pictures where they can be seen."""
-        title = thread_title(message) if message.id == message.channel.id else ""
-        text = (
-            f"{title}\n{message.words(rules.text_characters)}"
-            if title
-            else message.words(rules.text_characters)
-        )
+        text = message.words(rules.text_characters)
+        if message.id == message.channel.id and (title := thread_title(message)):
+            text = f"{title}\n{text}"
         carried = await self._carried(message, rules)
         return "\n".join(part for part in (text, carried.text) if part) or NO_WORDS, carried.images
 

@@ -252,18 +252,19 @@ def _names_in(language: str) -> Mapping[str, str]:
 
 
 def _by_id(digits: str | None, own: Iterable[OwnEmoji]) -> OwnEmoji | None:
-    return next((each for each in own if str(each.id) == digits), None) if digits else None
+    for each in own:
+        if str(each.id) == digits:
+            return each
+    return None
 
 
 def _own_named(name: str, own: Sequence[OwnEmoji]) -> OwnEmoji | None:
+    """Return the server's emoji of this name: written exactly so, else alike but for case, else for signs."""
     bare = name.strip().strip(":")
-    for same in (
-        lambda each: each.name == bare,
-        lambda each: each.name.casefold() == bare.casefold(),
-        lambda each: _key(each.name) == _key(bare),
-    ):
-        if (found := next(filter(same, own), None)) is not None:
-            return found
+    for form in (str, str.casefold, _key):
+        for each in own:
+            if form(each.name) == form(bare):
+                return each
     return None
 
 
