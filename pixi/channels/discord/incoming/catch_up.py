@@ -72,11 +72,6 @@ class Watermarks:
         """The watermarks, by channel."""
         return self._marks
 
-    @property
-    def channels(self) -> list[int]:
-        """The channels that have a watermark."""
-        return [channel for channel in self._marks if channel != _NOWHERE]
-
     def meet(self, channel_id: int, message_id: int) -> None:
         """A message is about to be dealt with. In a channel that has no watermark, one is set below it and
         written soon: should the process end now, the message is found by it."""
@@ -250,8 +245,9 @@ class CatchUp:
         if waiting:
             _log.info("%d messages that were missed in %s were heard", len(waiting), channel_label(channel))
 
-    async def _direct(self, marks: dict[int, int], oldest: int) -> list[MissedChannel]:
-        unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
+    async def _direct(self, marks: Mapping[int, int], oldest: int) -> list[MissedChannel]:
+        get_channel = self._client.get_channel
+        unannounced = [each for each in marks if each != _NOWHERE and get_channel(each) is None]
         unannounced.sort(key=lambda each: -marks[each])
         found: dict[int, MissedChannel] = {}
 
