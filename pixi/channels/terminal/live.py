@@ -234,8 +234,7 @@ class LiveTerminal(Channel):
 
         What is done only now is shown below that.
         """
-        held: list[TurnEvent] = []
-        self._held = held
+        held = self._held = list[TurnEvent]()
         await self._resume(answering, math.inf)
         turns: Sequence[TurnRecord] = ()
         waiting: Sequence[Message] = ()
