@@ -309,8 +309,10 @@ class RecordingChannel(Channel):
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """Return the id of what was posted with this nonce."""
-        posted = (post.id for post in self.posts if post.nonce == nonce)
-        return self._shown.get(nonce) or next(posted, None)
+        for post in self.posts:
+            if post.nonce == nonce:
+                return post.id
+        return self._shown.get(nonce)
 
     async def typing(self) -> None:
         """Count it.

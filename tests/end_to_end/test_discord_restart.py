@@ -184,7 +184,7 @@ async def test_two_shards_answer_each_for_its_servers_and_the_first_for_direct_m
         rooms = [here.discord.guild(f"Server {shard}", shard=shard, of=2).channel() for shard in (0, 1)]
         letters = here.discord.dm(here.mo)
         async with here.bot(shards=Shards((0, 1), 2), sessions=2):
-            assert {session.shard for session in here.discord.world.hub.live()} == {0, 1}
+            assert {session.shard for session in here.discord.gateway.live()} == {0, 1}
             for room in rooms:
                 await here.ask(room=room)
                 await here.said("hello", room=room)

@@ -10,7 +10,7 @@ import pytest
 
 from pixi.core.spending import Rate, UsageScope
 from pixi.testing import RecordingChannel
-from pixi.testing.discord import ids
+from pixi.testing.discord import users as ids_of_discord
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.end_to_end.bot import scene as on_discord
@@ -49,7 +49,7 @@ class WallClock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> WallClock:
     """The wall clock of everything here but Discord, which has its own."""
     clock = WallClock()
-    monkeypatch.setattr(ids, "time", SimpleNamespace(time=clock.real))
+    monkeypatch.setattr(ids_of_discord, "time", SimpleNamespace(time=clock.real))
     monkeypatch.setattr(time, "time", clock.time)
     return clock
 

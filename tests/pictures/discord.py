@@ -84,7 +84,7 @@ def _article(message: FakeMessage, face: str, *, same: bool) -> str:
         text = text.replace("**", "<strong>", 1).replace("**", "</strong>", 1)
     pills = "".join(
         f'<div class="pill">{escape(each.text)}<i>{len(each.users)}</i></div>'
-        for each in message.found.values()
+        for each in message.by_emoji.values()
     )
     return (
         f'<article class="{"more" if same else ""}">{"<div></div>" if same else face}'

@@ -185,7 +185,7 @@ class Soak:
             notices=ledger.notices,
             faults=sum(self._model.faults.values()),
             weather=self._model.weather.name,
-            connected=bool(self._discord.world.hub.live()),
+            connected=bool(self._discord.gateway.live()),
         )
 
     async def _settled(self) -> None:

@@ -7,6 +7,6 @@
 - `outgoing/`: `channel` is where a persona acts; `delivery` posts until it is known what became of a message;
   `identities` are webhooks and profiles; `approvals` asks people before a tool does something.
 - `slash/`: the slash commands. `archive/`: what was written before, for those who may read it.
-- Shared by them: `rules` (who may), `permissions` (who somebody is), `places` (channels), `requests` (to
+- Shared by them: `permissions` (who somebody is, and may do what), `places` (channels), `requests` (to
   Discord, and what a refusal means), `formatting` (text that is safe to show).
 """

@@ -19,8 +19,8 @@ from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals, Share
 from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.places import RestPlaces
 from pixi.channels.discord.requests import REQUESTS_PER_SECOND, RequestPacer
-from pixi.channels.discord.rest_places import RestPlaces
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import ConfigError, PixiError, StoreError

@@ -9,7 +9,14 @@ where the price of a mistake is a host too many.
 """
 
 import re
+import unicodedata
+from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
+
+import discord
+
+LIMIT = 2_000
+"""The longest message. Discord counts code points, compatible servers UTF-16 units: we count the latter."""
 
 _LONGEST_NAME = 80
 _TICK = "ˋ"  # looks like a backtick
@@ -78,7 +85,82 @@ def clipped(text: str, limit: int, *, backslash: bool = False) -> str:
     return head.rstrip() + "…"
 
 
-# What a persona writes.
+# What a persona writes: mentions.
+
+LEFT_ALONE = (
+    r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"
+)
+"""Matches code, markup and addresses, in which no name is replaced."""
+
+_MENTION = re.compile(r"<@\d{1,20}>")
+_PING = re.compile(r"<@(?P<role>&)?!?(?P<id>\d{1,20})>|@(?:everyone|here)", re.IGNORECASE)
+_LONGEST_MENTIONED = 40  # characters of a name; Discord allows 32
+_MENTIONS = 20  # are compared in one message
+_NOBODY = frozenset(("everyone", "here"))  # names that ping, whoever bears them
+
+
+def with_mention(text: str, user_id: int, names: Iterable[str]) -> str:
+    """Put a person's mention in place of `@` and one of their names, whole; code stays as it is."""
+    known = sorted({name for name in names if name and name.casefold() not in _NOBODY}, key=len, reverse=True)
+    if "@" not in text or not known:
+        return text
+    at = rf"(?<![a-z0-9_.])@(?P<name>{'|'.join(re.escape(name) + _end(name) for name in known)})"
+
+    def put(match: re.Match[str]) -> str:
+        return f"<@{user_id}>" if match["name"] else match[0]
+
+    return re.sub(rf"{LEFT_ALONE}|{at}", put, text, flags=re.DOTALL | re.IGNORECASE)
+
+
+def without_pings(text: str, allowed: discord.AllowedMentions) -> str:
+    """Break every ping that is not allowed, for servers that ignore `allowed_mentions`.
+
+    A zero-width character behind `@` breaks it; where that makes the text too long for a message, a wide `＠`
+    in its place. Code is no shelter: a server that ignores the field may well look for pings there too.
+    """
+
+    def is_allowed(match: re.Match[str]) -> bool:
+        if not match["id"]:
+            return bool(allowed.everyone)
+        those = allowed.roles if match["role"] else allowed.users  # all, none, or a list of them
+        if isinstance(those, Sequence):
+            return any(each.id == int(match["id"]) for each in those)
+        return bool(those)
+
+    def broken(at: str) -> str:
+        return _PING.sub(lambda match: match[0] if is_allowed(match) else match[0].replace("@", at, 1), text)
+
+    quiet = broken("@\u200b")
+    return quiet if units(quiet) <= LIMIT else broken("＠")
+
+
+def may_be(posted: str, text: str) -> bool:
+    """Return whether a posted text is this one, where one person's name may have become their mention."""
+    return posted == text or any(
+        _may_be(posted, text, mention) for mention in {match[0] for match in _MENTION.finditer(posted)}
+    )
+
+
+def _may_be(posted: str, text: str, mention: str) -> bool:
+    first, *others = posted.split(mention)
+    places = {len(first)} if text.startswith(first) else set()
+    for piece in others[:_MENTIONS]:  # a name stands before each
+        places = {
+            place + length + len(piece)
+            for place in places
+            if text.startswith("@", place)
+            for length in range(2, _LONGEST_MENTIONED + 2)
+            if text.startswith(piece, place + length)
+        }
+    return len(text) in places
+
+
+def _end(name: str) -> str:
+    """End a name where its word does; scripts that put no spaces between words go on."""
+    return "" if unicodedata.east_asian_width(name[-1]) in "WF" else r"(?!\w)"
+
+
+# What a persona writes: links, and lines that look like notices.
 
 _UNSEEN = "\u200b"
 

@@ -83,11 +83,17 @@ def is_timed_out(channel: "MessageableChannel") -> bool:
     return me is not None and me.is_timed_out()
 
 
-class _Known(Struct, frozen=True):
-    """A member as Discord told of them, and until when (on the monotonic clock) that holds."""
+class _KnownMember(Struct, frozen=True):
+    """A member as Discord told of them; None: no member. It holds until then, on the monotonic clock."""
 
     member: discord.Member | None
     until: float
+
+
+class _KnownChannel(Struct, frozen=True):
+    """What a channel belongs to, as Discord told; None: the bot may not know."""
+
+    ids: tuple[int, ...] | None
 
 
 class Directory:
@@ -102,8 +108,8 @@ class Directory:
 
     def forget(self) -> None:
         """Ask anew: roles may have changed, and channels that could not be read may be known now."""
-        self._members: LRU[tuple[int, int], _Known] = LRU(_REMEMBERED)
-        self._channels: LRU[int, tuple[tuple[int, ...] | None]] = LRU(_REMEMBERED)
+        self._members: LRU[tuple[int, int], _KnownMember] = LRU(_REMEMBERED)  # by guild and user
+        self._channels: LRU[int, _KnownChannel] = LRU(_REMEMBERED)
 
     async def member(
         self, guild: discord.Guild, user: int, *, within: float = MEMBER_SECONDS
@@ -126,7 +132,7 @@ class Directory:
             if error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
                 raise
             member = None
-        self._members.put(key, _Known(member, now + MEMBER_SECONDS))
+        self._members.put(key, _KnownMember(member, now + MEMBER_SECONDS))
         return member
 
     async def rights(self, channel: "MessageableChannel", person: str, rules: Rules) -> Rights:
@@ -205,7 +211,7 @@ class Directory:
     async def _channel_ids(self, channel: ChannelInfo, guild: discord.Guild | None) -> tuple[int, ...] | None:
         """Return what an unannounced channel belongs to: a thread that was asleep, say."""
         if (known := self._channels.get(channel.id)) is not None:
-            return known[0]
+            return known.ids
         if guild is None:
             return None
         there, ids = guild, None
@@ -216,5 +222,5 @@ class Directory:
             _log.warning("channel %s could not be read: %s", channel.id, error)
             if not isinstance(error, DiscordRefused):
                 return None  # another time, maybe
-        self._channels.put(channel.id, (ids,))
+        self._channels.put(channel.id, _KnownChannel(ids))
         return ids

@@ -1,16 +1,12 @@
-"""Questions to the person at the terminal, and what they can take back."""
+"""Questions to the person at the terminal, one after another, each answered in place of the line."""
 
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 
 from msgspec import Struct
 
-from pixi.channels.engine import ChannelEngine
-from pixi.channels.terminal.commands import LAST_TURNS, last_said, said_in, told_time
-from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import Transcript
 from pixi.core.channel import Question
@@ -59,11 +55,13 @@ class QuestionQueue:
         self._transcript = transcript
         self._screen = screen
         self._persona = printable_line(persona)
-        self._one = asyncio.Lock()
+        self._one = asyncio.Lock()  # one question at a time
+        # Of the question that is open, if one is. Times are on the monotonic clock.
         self._answer: asyncio.Future[Verdict] | None = None
-        self._form: _Form | None = None  # of the question that is open
-        self._asked_at = self._closes = 0.0
-        self._unclear = False
+        self._form: _Form | None = None
+        self._asked_at = 0.0
+        self._closes = 0.0
+        self._unclear = False  # what was written last was no answer
 
     @property
     def open(self) -> bool:
@@ -128,7 +126,8 @@ class QuestionQueue:
             if came is None and time.monotonic() >= closes - 0.1:
                 came = "nobody"
             self._answer = self._form = None
-            if told := form.told[came] if came else form.cancelled:
+            told = form.told[came] if came else form.cancelled
+            if told:
                 self._transcript.tell(f"· {told}", "question")
             self._screen.end_asking()
             self._screen.changed()
@@ -176,87 +175,3 @@ def _taking(where: str) -> _Form:
         cancelled="",
         puts_by=True,
     )
-
-
-_MOST = 20  # branches that are told of, the latest
-_MOST_TURNS = 200  # of a branch that are looked at
-_LONGEST = 160  # characters of what was said in one
-_NOTHING = "There is no message of yours in this talk."
-
-Step = Callable[[ChannelEngine], Awaitable[Sequence[str]]]
-"""Changes what was said before, in its place among the messages; gives what is to be said once more."""
-
-
-class UndoCommands:
-    """Commands on the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
-
-    Args:
-        seat: who sits here, and in which talk.
-        transcript: where it is told.
-        screen: where a message is changed.
-    """
-
-    def __init__(self, seat: TerminalUser, transcript: Transcript, screen: Screen) -> None:
-        self._conversation, self._who = seat.conversation, seat.author.name
-        self._transcript = transcript
-        self._screen = screen
-
-    async def retry(self, answering: ChannelEngine, text: str = "") -> Sequence[str]:
-        """Set the last messages and their answer aside; they are said again, the last with another text."""
-        messages = await answering.take_back(self._conversation)
-        if not messages:
-            return self._nothing()
-        self._transcript.tell("· set aside; with another text:" if text else "· set aside; once more:")
-        *first, last = (message.text for message in messages)
-        return (*first, text or last)
-
-    async def edit(self, answering: ChannelEngine) -> Sequence[str]:
-        """Put the last message into the line, to be changed there."""
-        messages = await answering.last_asked(self._conversation)
-        if not messages:
-            return self._nothing()
-        self._screen.put_by(f"/edit {messages[-1].text}")
-        return ()
-
-    async def undo(self, answering: ChannelEngine) -> Sequence[str]:
-        """Take the last messages and their answer out."""
-        messages = await answering.take_back(self._conversation)
-        if not messages:
-            return self._nothing()
-        whose = "its" if len(messages) == 1 else "their"
-        said = " / ".join(printable_line(message.text) for message in messages)
-        self._transcript.tell(f"· taken out with {whose} answer: {said}")
-        return ()
-
-    async def branches(self, answering: ChannelEngine, *words: str) -> Sequence[str]:
-        """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
-        kept = {}
-        for address in await answering.branches(self._conversation):
-            turns = await answering.turns(address, _MOST_TURNS)
-            if said := [
-                line for turn in turns for line in said_in(turn, self._who, self._transcript.persona)
-            ]:
-                kept[str(turns[0].id)] = (address, turns[0].began, said)
-        now = datetime.now().astimezone()
-        if words and words[0] in kept:
-            await answering.restore(self._conversation, kept[words[0]][0])
-            turns = await answering.turns(self._conversation, LAST_TURNS)
-            self._transcript.tell(last_said(turns, (), self._who, self._transcript.persona, now))
-        elif words:
-            self._transcript.tell(
-                f"There is no branch {printable_line(words[0])}; /branches lists them.", "error"
-            )
-        elif kept:
-            rows = [
-                f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"
-                f" · {without_middle(' · '.join(said), _LONGEST, ' … ')}"
-                for number, (_, began, said) in kept.items()
-            ]
-            self._transcript.tell("\n".join(("/branches NUMBER goes back to one of these:", *rows[-_MOST:])))
-        else:
-            self._transcript.tell("Nothing was taken out of this talk.")
-        return ()
-
-    def _nothing(self) -> Sequence[str]:
-        self._transcript.tell(_NOTHING, "error")
-        return ()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -14,16 +14,17 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from pixi.channels.engine import ChannelEngine
-from pixi.channels.terminal.lines import call_in_words
+from pixi.channels.terminal.lines import TerminalUser, call_in_words
+from pixi.channels.terminal.screen import Screen
+from pixi.channels.terminal.transcript import Transcript
 from pixi.core.conversation import notes_in
 from pixi.core.language import SEND
 from pixi.core.llm import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
-from pixi.core.persona import Persona, shortcomings
-from pixi.core.spending import dollars, how_many
+from pixi.core.persona import shortcomings
+from pixi.core.spending import dollars, how_many, of_searches, of_the_month, summed_up
 from pixi.core.stamps import STILL_WAITS, LinePart, parts_of, without_additions
 from pixi.core.untrusted import printable_line, without_middle
-from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
 
 COMMANDS: Mapping[str, str] = {
@@ -58,6 +59,7 @@ ASK_FORGET = (
     "This deletes everything that you ever said here, and what is remembered of you. "
     "Write /forget me yes to do it."
 )
+UNPRICED = "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
 LAST_TURNS = 2
 """Turns of an earlier talk that are shown when it goes on."""
 _LONGEST = 200  # characters of a message, fact or thought that are shown of it
@@ -85,7 +87,10 @@ class Choices(Struct, frozen=True):
 
     def persona(self, name: str) -> str:
         """Return the name of a persona as it is spelt; "" where there is none."""
-        return next((each for each in self.personas() if each.casefold() == name.casefold()), "")
+        for each in self.personas():
+            if each.casefold() == name.casefold():
+                return each
+        return ""
 
 
 class CommandCompleter(Completer):
@@ -199,8 +204,9 @@ def told_personas(choices: Choices, present: str) -> str:
     return "\n".join((f"You talk to {printable_line(present)}. /persona NAME talks to another:", *rows))
 
 
-def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> str:
+async def about_model(engine: ChannelEngine, others: Sequence[str]) -> str:
     """Tell which model answers, what it does without, and how to choose another, such as one of `others`."""
+    model, persona = engine.model, engine.persona
     traits = model.traits
     without = shortcomings(persona, small=traits.small)
     if not without and not traits.tools:
@@ -213,6 +219,32 @@ def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> st
         f"/brain lists other models; /model NAME takes one by its name{named}. To keep it, set `name` "
         "under [model] in pixi.toml. `pixi-persona models` lists models to download."
     )
+
+
+async def reset(engine: ChannelEngine, conversation: str) -> str:
+    """Forget the conversation; tells so.
+
+    Raises:
+        StoreError: it could not be forgotten.
+    """
+    await engine.reset(conversation)
+    return "The conversation is forgotten."
+
+
+async def usage(engine: ChannelEngine) -> str:
+    """Tell the use of today and of this month.
+
+    Raises:
+        StoreError: it could not be read.
+    """
+    bill = await engine.bill()
+    told = (
+        summed_up("Today", bill.today),
+        of_the_month(bill.month, bill.month_dollars),
+        of_searches(bill.searches),
+        UNPRICED if bill.today.unpriced or bill.month.unpriced else "",
+    )
+    return "\n".join(line for line in told if line)
 
 
 async def forgotten(engine: ChannelEngine, person: str, history: History) -> str:
@@ -258,6 +290,20 @@ def write_private(path: Path, text: str) -> None:
     """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(f"{text}\n")
+
+
+async def why(engine: ChannelEngine, conversation: str) -> str:
+    """Tell why the last reply is as it is.
+
+    Raises:
+        StoreError: it could not be read.
+    """
+    turns = await engine.turns(conversation, 2)  # the last may be under way
+    over = [turn.id for turn in turns if turn.finish is not None]
+    looked_back = await engine.look_back(over[-1]) if over else None
+    if looked_back is None:
+        return "Nothing was answered here yet."
+    return told_why(looked_back, datetime.now().astimezone())
 
 
 def told_why(looked_back: LookedBack, now: datetime) -> str:
@@ -357,3 +403,89 @@ def _end(looked_back: LookedBack) -> Iterator[str]:
             "error": "the model failed",
             "limit": "the reply was closed at a limit",
         }[finish]
+
+
+_BRANCHES = 20  # that are told of, the latest
+_BRANCH_TURNS = 200  # of a branch that are looked at
+_BRANCH_WORDS = 160  # characters of what was said in one
+_NOTHING = "There is no message of yours in this talk."
+
+Step = Callable[[ChannelEngine], Awaitable[Sequence[str]]]
+"""Changes what was said before, in its place among the messages; gives what is to be said once more."""
+
+
+class UndoCommands:
+    """Commands on the last messages of a talk. Each is a `Step`, which may raise `StoreError`.
+
+    Args:
+        seat: who sits here, and in which talk.
+        transcript: where it is told.
+        screen: where a message is changed.
+    """
+
+    def __init__(self, seat: TerminalUser, transcript: Transcript, screen: Screen) -> None:
+        self._conversation, self._who = seat.conversation, seat.author.name
+        self._transcript = transcript
+        self._screen = screen
+
+    async def retry(self, answering: ChannelEngine, text: str = "") -> Sequence[str]:
+        """Set the last messages and their answer aside; they are said again, the last with another text."""
+        messages = await answering.take_back(self._conversation)
+        if not messages:
+            return self._nothing()
+        self._transcript.tell("· set aside; with another text:" if text else "· set aside; once more:")
+        *first, last = (message.text for message in messages)
+        return (*first, text or last)
+
+    async def edit(self, answering: ChannelEngine) -> Sequence[str]:
+        """Put the last message into the line, to be changed there."""
+        messages = await answering.last_asked(self._conversation)
+        if not messages:
+            return self._nothing()
+        self._screen.put_by(f"/edit {messages[-1].text}")
+        return ()
+
+    async def undo(self, answering: ChannelEngine) -> Sequence[str]:
+        """Take the last messages and their answer out."""
+        messages = await answering.take_back(self._conversation)
+        if not messages:
+            return self._nothing()
+        whose = "its" if len(messages) == 1 else "their"
+        said = " / ".join(printable_line(message.text) for message in messages)
+        self._transcript.tell(f"· taken out with {whose} answer: {said}")
+        return ()
+
+    async def branches(self, answering: ChannelEngine, *words: str) -> Sequence[str]:
+        """Tell what was taken out; or go back to what has this number, and tell where the talk stands."""
+        persona = self._transcript.persona
+        kept = {}
+        for address in await answering.branches(self._conversation):
+            turns = await answering.turns(address, _BRANCH_TURNS)
+            said = [line for turn in turns for line in said_in(turn, self._who, persona)]
+            if said:
+                kept[str(turns[0].id)] = (address, turns[0].began, said)
+        now = datetime.now().astimezone()
+        if words and words[0] in kept:
+            await answering.restore(self._conversation, kept[words[0]][0])
+            turns = await answering.turns(self._conversation, LAST_TURNS)
+            self._transcript.tell(last_said(turns, (), self._who, persona, now))
+        elif words:
+            self._transcript.tell(
+                f"There is no branch {printable_line(words[0])}; /branches lists them.", "error"
+            )
+        elif kept:
+            rows = [
+                f"{number} · {told_time(datetime.fromtimestamp(began).astimezone(), now)}"
+                f" · {without_middle(' · '.join(said), _BRANCH_WORDS, ' … ')}"
+                for number, (_, began, said) in kept.items()
+            ]
+            self._transcript.tell(
+                "\n".join(("/branches NUMBER goes back to one of these:", *rows[-_BRANCHES:]))
+            )
+        else:
+            self._transcript.tell("Nothing was taken out of this talk.")
+        return ()
+
+    def _nothing(self) -> Sequence[str]:
+        self._transcript.tell(_NOTHING, "error")
+        return ()

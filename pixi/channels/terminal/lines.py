@@ -49,12 +49,15 @@ _SITS_HERE = "terminal:"
 
 def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
     """Say what a call of a tool does, as the rest of a sentence that begins with who calls."""
-    source = _OF_A_SOURCE.fullmatch(tool)
-    kind, name = (source[1], _plain(source[2].replace("_", " "))) if source else (tool, "")
+    kind, name = tool, ""
+    if source := _OF_A_SOURCE.fullmatch(tool):
+        kind, name = source[1], _plain(source[2].replace("_", " "))
     if kind in _WORDS and (source or kind not in ("search", "query")):
         with_it, without, keys = _WORDS[kind]
-        given = next((_plain(arguments[key]) for key in keys.split() if arguments.get(key)), "")
-        return with_it.format(given, name=name) if given else without.format(name=name)
+        for key in keys.split():
+            if arguments.get(key):
+                return with_it.format(_plain(arguments[key]), name=name)
+        return without.format(name=name)
     told = ", ".join(
         f"{_plain(key)} {_plain(value)}" for key, value in [*arguments.items()][:_MOST_ARGUMENTS]
     )
@@ -70,8 +73,8 @@ class ReadingIndicator:
     """Knows what is read now. Tell it what happens, and ask for its words whenever they are shown."""
 
     def __init__(self) -> None:
-        self._reading: PromptProgress | None = None
-        self._told_at = 0.0
+        self._reading: PromptProgress | None = None  # the last that was told; None: nothing is read
+        self._told_at = 0.0  # when that was, and when it began, on the monotonic clock
         self._since = 0.0
 
     def happened(self, event: TurnEvent) -> None:

@@ -7,60 +7,46 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 from prompt_toolkit.history import History
 
 from pixi.channels.engine import ChannelEngine
-from pixi.channels.terminal.asking import QuestionQueue, Step, UndoCommands
+from pixi.channels.terminal.asking import QuestionQueue
 from pixi.channels.terminal.commands import (
     ASK_FORGET,
     HELP,
     LAST_TURNS,
     Choices,
     CommandCompleter,
+    Step,
     TalkChange,
+    UndoCommands,
+    about_model,
     exported,
     forgotten,
     last_said,
-    told_model,
+    reset,
     told_personas,
-    told_why,
+    usage,
+    why,
 )
-from pixi.channels.terminal.lines import ReadingIndicator, TerminalUser, call_in_words
+from pixi.channels.terminal.lines import TerminalUser
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
-from pixi.channels.terminal.transcript import Transcript
+from pixi.channels.terminal.transcript import TICK_SECONDS, ReplyStatus, Transcript
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, Reporter, StoreError
-from pixi.core.events import (
-    Failed,
-    Opened,
-    Progressed,
-    Sent,
-    ToolAnswered,
-    ToolCalled,
-    TurnEnded,
-    TurnEvent,
-    Verdict,
-)
+from pixi.core.events import Failed, Sent, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Abilities, Card, Image, Message, Picture, Rights
 from pixi.core.persona import shortcomings
-from pixi.core.spending import of_searches, of_the_month, summed_up
 from pixi.core.untrusted import printable_line
 from pixi.models.pictures import PictureError
 from pixi.store.kept import TurnRecord
 
-UNPRICED = "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
-
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-TICK_SECONDS = 0.1
-_LONG_SECONDS = 10  # after which it is told how long one has waited
 _LOOK_SECONDS = 1.0  # between looks whether another window has the talk
 _RESUME_SECONDS = 900.0  # age up to which a message is answered, or answered to its end, after a start
-
-_OPEN_ELSEWHERE = "This talk is open in another window."
+_TAKEN = Failed(TAKEN_OVER)
 
 OpenAnswering = Callable[[Reporter, Reporter, Reporter], AbstractAsyncContextManager[ChannelEngine]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
@@ -108,16 +94,11 @@ class LiveTerminal(Channel):
         self._asking = QuestionQueue(self._transcript, self._screen, persona)
         self._taking_back = UndoCommands(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # entered and not handed on
-        self._arrived = asyncio.Event()
+        self._news = asyncio.Event()  # something was entered, or all is answered
         self._answering: ChannelEngine | None = None
         self._tasks: set[asyncio.Task[object]] = set()
-        self._busy = False
-        self._busy_since = 0.0
-        self._reading = ReadingIndicator()
-        self._writing = False
-        self._leaving = False
-        self._loading = ""
-        self._doing = ""  # the tool that runs, or its progress
+        self._status = ReplyStatus(self._transcript.persona)
+        self._leaving = False  # Ctrl-C was pressed where nothing was to be stopped: once more, and they leave
         self._shown_until = 0.0  # when the last turn ended that was seen here, in seconds since the epoch
         self._held: list[TurnEvent] | None = None  # events that wait while the past is looked at
 
@@ -157,9 +138,9 @@ class LiveTerminal(Channel):
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Ask whoever sits here; about others nobody knows anything."""
-        return (
-            await self._asking.ask(question, seconds) if question.person == self._seat.author.id else "nobody"
-        )
+        if question.person != self._seat.author.id:
+            return "nobody"
+        return await self._asking.ask(question, seconds)
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
         """Show the card in a frame; its picture too, where it is one and the terminal has the colours."""
@@ -192,24 +173,11 @@ class LiveTerminal(Channel):
         if self._held is not None:
             self._held.append(event)
             return
-        if not isinstance(event, TurnEnded):  # it may be a reply that goes on by itself
-            self._expect()
-        self._writing |= isinstance(event, Opened) and event.makes == "message"
-        self._reading.happened(event)
-        match event:
-            case Failed(text) if text == TAKEN_OVER:  # who has the talk now is asked with the next look
-                return
-            case ToolCalled(_, name, arguments):
-                self._doing = f"{self._transcript.persona} {call_in_words(name, arguments)}"
-            case Progressed(text):
-                self._doing = printable_line(text)
-            case TurnEnded():
-                self._doing, self._shown_until = "", time.time()
-            case ToolAnswered():
-                self._doing = ""
-            case _:
-                pass
-        self._transcript.happened(event)
+        self._status.happened(event)
+        if isinstance(event, TurnEnded):
+            self._shown_until = time.time()
+        if event != _TAKEN:  # who has the talk now is asked with the next look
+            self._transcript.happened(event)
         self._screen.changed()
 
     # The engine.
@@ -219,7 +187,7 @@ class LiveTerminal(Channel):
             self._answering = answering
             if without := shortcomings(answering.persona, small=answering.model.traits.small):
                 self._remark(f"On {without}. /model shows how to take a better one.\n")
-            where = _OPEN_ELSEWHERE
+            where = "This talk is open in another window."
             while await self._take_up(answering, where):
                 await self._hand_over(answering)
                 where = TAKEN_OVER
@@ -266,8 +234,7 @@ class LiveTerminal(Channel):
 
         What is done only now is shown below that.
         """
-        held: list[TurnEvent] = []
-        self._held = held
+        held = self._held = list[TurnEvent]()
         await self._resume(answering, math.inf)
         turns: Sequence[TurnRecord] = ()
         waiting: Sequence[Message] = ()
@@ -278,19 +245,15 @@ class LiveTerminal(Channel):
             self._report(str(error))
         self._held = None
         done_now = {event.text for event in held if isinstance(event, Sent)}
-        said = last_said(
-            [
-                replace(turn, effects=tuple(each for each in turn.effects if each.payload not in done_now))
-                for turn in turns
-                if turn.began > self._shown_until
-            ],
-            waiting,
-            self._seat.author.name,
-            self._transcript.persona,
-            datetime.now().astimezone(),
-        )
+        before = [
+            replace(turn, effects=tuple(each for each in turn.effects if each.payload not in done_now))
+            for turn in turns
+            if turn.began > self._shown_until
+        ]
+        who, persona = self._seat.author.name, self._transcript.persona
+        said = last_said(before, waiting, who, persona, datetime.now().astimezone())
         if not said and not self._shown_until and self._first_words:
-            said = f"{self._transcript.persona} › {self._first_words}"
+            said = f"{persona} › {self._first_words}"
         if said and not self._inbox:
             self._transcript.tell(f"{said}\n")
             self._screen.changed()
@@ -304,41 +267,57 @@ class LiveTerminal(Channel):
         """
         talk = self._seat.conversation
         resumed = asyncio.ensure_future(self._resume(answering, time.time() - _RESUME_SECONDS))
-        settled = asyncio.ensure_future(self._settled(answering, resumed))
-        arrived = asyncio.ensure_future(self._arrived.wait())
+        settled = self._settled(answering, resumed)
         try:
             while True:
-                waiting: tuple[asyncio.Future[Any], ...] = (
-                    (arrived,) if settled.done() else (arrived, settled)
-                )
-                await asyncio.wait(waiting, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._news.wait()
+                self._news.clear()
                 with suppress(StoreError):
                     if await answering.owned_elsewhere(talk):
                         await answering.stop(talk)
                         break
                 while self._inbox:
-                    entered = self._inbox.popleft()
-                    if isinstance(entered, Message):
-                        self._expect()
-                        await answering.receive(entered, self)
-                    else:
-                        await self._step(answering, entered)
+                    await self._give(answering, self._inbox.popleft())
                     settled.cancel()
-                    settled = asyncio.ensure_future(self._settled(answering, resumed))
-                if arrived.done():
-                    self._arrived.clear()
-                    arrived = asyncio.ensure_future(self._arrived.wait())
+                    settled = self._settled(answering, resumed)
                 if settled.done():
                     settled.result()
                     self._rest()
         finally:
-            for task in (resumed, settled, arrived):
-                task.cancel()
+            resumed.cancel()
+            settled.cancel()
         self._rest()
 
-    async def _settled(self, answering: ChannelEngine, resumed: asyncio.Task[None]) -> None:
-        await asyncio.wait((resumed,))
-        await answering.settled(self._seat.conversation)
+    def _settled(self, answering: ChannelEngine, resumed: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Wait beside for the end of all that is to be answered; that it has come is news."""
+
+        async def wait() -> None:
+            await asyncio.wait((resumed,))
+            resumed.result()
+            await answering.settled(self._seat.conversation)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                self._news.set()
+
+        task = asyncio.ensure_future(wait())
+        task.add_done_callback(ended)
+        return task
+
+    async def _give(self, answering: ChannelEngine, entered: Message | Step) -> None:
+        if isinstance(entered, Message):
+            self._status.expect()
+            await answering.receive(entered, self)
+        else:
+            await self._step(answering, entered)
+
+    def _rest(self) -> None:
+        """Show that no reply is to come."""
+        if self._status.busy:
+            self._status.rest()
+            self._screen.changed()
 
     async def _resume(self, answering: ChannelEngine, since: float) -> None:
         """Finish what was left half-done, and answer what waits and was sent since then."""
@@ -353,19 +332,8 @@ class LiveTerminal(Channel):
             raise ChannelElsewhere("That is the talk of somebody else.")
         return self
 
-    def _expect(self) -> None:
-        """A reply is to come."""
-        if not self._busy:
-            self._busy, self._busy_since = True, time.monotonic()
-
-    def _rest(self) -> None:
-        """No reply is to come."""
-        if self._busy:
-            self._busy = self._writing = False
-            self._screen.changed()
-
     def _progress(self, doing: str) -> None:
-        self._loading = printable_line(doing)
+        self._status.loading = printable_line(doing)
         self._screen.redraw()
 
     def _report(self, problem: str) -> None:
@@ -380,7 +348,7 @@ class LiveTerminal(Channel):
         """Keep the spinner turning while there is something to wait for."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            if self._busy or self._loading:
+            if self._status.turns:
                 self._screen.redraw()
 
     def _spawn(self, work: Coroutine[None, None, object]) -> None:
@@ -400,7 +368,7 @@ class LiveTerminal(Channel):
     @property
     def busy(self) -> bool:
         """Return whether a reply is to come."""
-        return self._busy
+        return self._status.busy
 
     def typed(self) -> None:
         """Note that the person typed, and so does not mean to leave."""
@@ -412,7 +380,7 @@ class LiveTerminal(Channel):
             self._command(*(text[1:].split() or ["help"]), line=text)
         else:
             self._hand_on(self._said(text.removeprefix("/")))
-            self._expect()
+            self._status.expect()
         self._screen.changed()
 
     def _said(self, text: str) -> Message:
@@ -423,7 +391,7 @@ class LiveTerminal(Channel):
 
     def _hand_on(self, entered: Message | Step) -> None:
         self._inbox.append(entered)
-        self._arrived.set()
+        self._news.set()
 
     def answered(self, text: str) -> None:
         """The person wrote this where they were asked something."""
@@ -435,7 +403,7 @@ class LiveTerminal(Channel):
         leave, then leaves."""
         if self._asking.open:
             self._asking.give("no")
-        elif self._busy and self._answering:
+        elif self._status.busy and self._answering:
             self._spawn(self._answering.stop(self._seat.conversation))
         elif self._screen.line:
             self._screen.empty_line()
@@ -464,11 +432,11 @@ class LiveTerminal(Channel):
             case "branches":
                 self._hand_on(lambda it: self._taking_back.branches(it, *words))
             case "reset":
-                self._spawn(self._told(self._reset))
+                self._spawn(self._told(lambda it: reset(it, self._seat.conversation)))
             case "usage":
-                self._spawn(self._told(self._bill))
+                self._spawn(self._told(usage))
             case "why":
-                self._spawn(self._told(self._why))
+                self._spawn(self._told(lambda it: why(it, self._seat.conversation)))
             case "persona" if not words:
                 self._transcript.tell(told_personas(self._choices, self._transcript.persona))
             case "persona" if not self._choices.persona(" ".join(words)):
@@ -480,7 +448,7 @@ class LiveTerminal(Channel):
             case "model" if words:
                 self._change(TalkChange("model", words[0]))
             case "model":
-                self._spawn(self._told(self._told_model))
+                self._spawn(self._told(lambda it: about_model(it, self._choices.models)))
             case "brain":
                 self._change(TalkChange("brain"))
             case "forget" if words == ("me", "yes"):
@@ -508,34 +476,9 @@ class LiveTerminal(Channel):
             self._report(str(error))
         else:
             if again:
-                self._expect()  # so that reactions find their lines, which can still change
+                self._status.expect()  # so that reactions find their lines, which can still change
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
-
-    async def _reset(self, answering: ChannelEngine) -> str:
-        await answering.reset(self._seat.conversation)
-        return "The conversation is forgotten."
-
-    async def _told_model(self, answering: ChannelEngine) -> str:
-        return told_model(answering.model, answering.persona, self._choices.models)
-
-    async def _why(self, answering: ChannelEngine) -> str:
-        turns = await answering.turns(self._seat.conversation, 2)  # the last may be under way
-        over = [turn.id for turn in turns if turn.finish is not None]
-        looked_back = await answering.look_back(over[-1]) if over else None
-        if looked_back is None:
-            return "Nothing was answered here yet."
-        return told_why(looked_back, datetime.now().astimezone())
-
-    async def _bill(self, answering: ChannelEngine) -> str:
-        bill = await answering.bill()
-        told = (
-            summed_up("Today", bill.today),
-            of_the_month(bill.month, bill.month_dollars),
-            of_searches(bill.searches),
-            UNPRICED if bill.today.unpriced or bill.month.unpriced else "",
-        )
-        return "\n".join(filter(None, told))
 
     async def _told(self, work: Callable[[ChannelEngine], Awaitable[str]]) -> None:
         """Do something, and tell what came of it."""
@@ -550,23 +493,8 @@ class LiveTerminal(Channel):
 
     def status(self) -> str:
         """Return what is being waited for."""
-        turn = SPINNER[int(time.monotonic() / TICK_SECONDS) % len(SPINNER)]
         if self._asking.open:
             return self._asking.status()
         if self._leaving:
             return "Ctrl-C again, or Ctrl-D, leaves."
-        reading = self._reading.words  # nearer to who waits for a reply than what is loaded beside
-        if self._loading and not reading:
-            return f"{turn} {self._loading}"
-        if self._busy and self._doing:
-            return f"{turn} {self._doing}"
-        if self._busy:
-            if self._writing:
-                doing = f"{self._transcript.persona} is writing"
-            elif not (doing := reading):
-                waited = int(time.monotonic() - self._busy_since)
-                doing = f"{self._transcript.persona} is thinking"
-                doing += f" · {waited} s" if waited >= _LONG_SECONDS else ""
-            status, stops = f"{turn} {doing}", " (Ctrl-C stops)"
-            return status + stops if len(status + stops) <= self._screen.columns else status
-        return ""
+        return self._status.line(self._screen.columns)

@@ -1,11 +1,12 @@
 """A talk as it is shown on a terminal: events in, styled lines out; no terminal needed."""
 
+import time
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 from prompt_toolkit.utils import get_cwidth
 
-from pixi.channels.terminal.lines import call_in_words
+from pixi.channels.terminal.lines import ReadingIndicator, call_in_words
 from pixi.channels.terminal.rows import Fragment, Line, framed, height, markdown_rows
 from pixi.core.events import (
     Failed,
@@ -15,6 +16,7 @@ from pixi.core.events import (
     Opened,
     Performed,
     Pictured,
+    Progressed,
     Reacted,
     Sent,
     Shown,
@@ -28,6 +30,10 @@ from pixi.core.message import Card
 from pixi.core.untrusted import printable, printable_line
 
 CURSOR = "▌"
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+TICK_SECONDS = 0.1
+_LONG_SECONDS = 10  # after which it is told how long one has waited
 
 
 class PersonMessage(Struct):
@@ -192,16 +198,13 @@ class Transcript:
         Commands are performed in their order, but one may come to nothing, a blank message for instance: the
         drafts before it were not performed. A command's second act has no draft, nor has a tool's.
         """
-        places = (
-            n for n, each in enumerate(self._entries) if isinstance(each, OpenCommand) and each.id == act
-        )
-        place = next(places, None)
         done = [entry] if entry else []
-        if place is None:
-            self._entries += done
-        else:
-            before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
-            self._entries = [*before, *done, *self._entries[place + 1 :]]
+        for place, each in enumerate(self._entries):
+            if isinstance(each, OpenCommand) and each.id == act:
+                before = [each for each in self._entries[:place] if not isinstance(each, OpenCommand)]
+                self._entries = [*before, *done, *self._entries[place + 1 :]]
+                return
+        self._entries += done
 
     def _give_up_drafts(self, *, cut: bool) -> None:
         """Give up what was not performed; what a person saw of it stays, marked as cut off."""
@@ -241,3 +244,71 @@ class Transcript:
         for number, row in enumerate(rows or [[(style, "")]]):
             line = [("", margin) if number else head, *row]
             yield [*line, end] if end and number == len(rows) - 1 else line
+
+
+class ReplyStatus:
+    """What is waited for: a reply, and what its turn is busy with; or what is being loaded.
+
+    Attributes:
+        busy: a reply is to come.
+        loading: what is being loaded; "" for nothing.
+    """
+
+    def __init__(self, persona: str) -> None:
+        self.busy = False
+        self.loading = ""
+        self._persona = persona
+        self._busy_since = 0.0  # on the monotonic clock
+        self._reading = ReadingIndicator()
+        self._writing = False  # a message of the reply has begun
+        self._doing = ""  # the tool that runs, or its progress
+
+    def expect(self) -> None:
+        """Note that a reply is to come."""
+        if not self.busy:
+            self.busy, self._busy_since = True, time.monotonic()
+
+    def rest(self) -> None:
+        """Note that no reply is to come."""
+        self.busy = self._writing = False
+
+    def happened(self, event: TurnEvent) -> None:
+        """Take in what happened."""
+        self._reading.happened(event)
+        if not isinstance(event, TurnEnded):
+            self.expect()  # it may be a reply that goes on by itself
+        match event:
+            case Opened(_, "message"):
+                self._writing = True
+            case ToolCalled(_, name, arguments):
+                self._doing = f"{self._persona} {call_in_words(name, arguments)}"
+            case Progressed(text):
+                self._doing = printable_line(text)
+            case TurnEnded() | ToolAnswered():
+                self._doing = ""
+
+    @property
+    def turns(self) -> bool:
+        """Return whether there is something to wait for, for which a spinner turns."""
+        return self.busy or bool(self.loading)
+
+    def line(self, columns: int) -> str:
+        """Return the status line for a terminal of so many columns; "" where nothing is waited for."""
+        spinner = SPINNER[int(time.monotonic() / TICK_SECONDS) % len(SPINNER)]
+        reading = self._reading.words  # nearer to who waits for a reply than what is loaded beside
+        if self.loading and not reading:
+            return f"{spinner} {self.loading}"
+        if not self.busy:
+            return ""
+        if self._doing:
+            return f"{spinner} {self._doing}"
+        doing = reading or self._thinking()
+        if self._writing:
+            doing = f"{self._persona} is writing"
+        line, stops = f"{spinner} {doing}", " (Ctrl-C stops)"
+        return line + stops if len(line + stops) <= columns else line
+
+    def _thinking(self) -> str:
+        waited = int(time.monotonic() - self._busy_since)
+        told = f" · {waited} s" if waited >= _LONG_SECONDS else ""
+        return f"{self._persona} is thinking{told}"

@@ -8,10 +8,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.world import World
+from typing import Any
 
 Json = dict[str, Any]
 
@@ -127,7 +124,6 @@ class ApiCall:
         answer: what was answered.
     """
 
-    world: World
     method: str
     path: str
     query: Mapping[str, str]
@@ -170,7 +166,7 @@ class Hook:
         return self.method in {"*", call.method} and self.path.search(call.path) is not None
 
 
-async def run(hooks: list[Hook], call: ApiCall) -> None:
+async def run_hooks(hooks: list[Hook], call: ApiCall) -> None:
     """Do what was set up for the request. Raises what a hook raises: `RefusedCall`, `DropConnection`."""
     for hook in tuple(hooks):
         if not hook.meets(call) or hook not in hooks:
@@ -214,7 +210,7 @@ class RateLimits:
         self.every: list[Limit] = []
         self.whole: Limit | None = None
 
-    def pass_(self, call: ApiCall) -> dict[str, str]:
+    def count(self, call: ApiCall) -> dict[str, str]:
         """Count a request; gives the headers. Raises `RefusedCall` with 429."""
         now = time.monotonic()
         if self.whole is not None and not call.path.startswith(NOT_GLOBAL):

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import writing
 from pixi.testing.discord.calls import Json
-from pixi.testing.discord.messages import FakeMessage, FileGiven, Reaction, uploads
-from pixi.testing.discord.users import NONE, FakeRole, Permission, User
-from pixi.testing.discord.writing import Allowed, MessageDraft
+from pixi.testing.discord.messages import Allowed, FakeMessage, FileGiven, MessageDraft, Reaction, uploads
+from pixi.testing.discord.users import NONE, FakeRole, Permission, User, moment, time_of
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild
     from pixi.testing.discord.world import World
 
-MOST_PER_CHANNEL = 15
+MOST_WEBHOOKS = 15
+"""Webhooks that one channel may have."""
+
 TEXT, DM, VOICE, CATEGORY, NEWS, FORUM = 0, 1, 2, 4, 5, 15
 NEWS_THREAD, PUBLIC_THREAD, PRIVATE_THREAD = 10, 11, 12
 THREADS = frozenset({NEWS_THREAD, PUBLIC_THREAD, PRIVATE_THREAD})
@@ -45,7 +45,7 @@ class Webhook:
 
     async def say(self, text: str) -> FakeMessage:
         """Something comes through it."""
-        return writing.write(self.world, self.channel, self.face, MessageDraft(text), webhook=self)
+        return self.world.write(self.channel, self.face, MessageDraft(text), webhook=self)
 
     def delete(self) -> None:
         """Take the webhook away."""
@@ -67,21 +67,6 @@ class Webhook:
         if self.application_id in {None, self.world.application_id}:
             payload["token"] = self.token
         return payload
-
-
-def new_webhook(world: World, channel: FakeChannel, name: str, owner: User | None) -> Webhook:
-    """Make a webhook."""
-    hook_id = world.ids.next()
-    face = User(hook_id, name, bot=True)
-    application = world.application_id if owner is world.bot else None
-    hook = Webhook(world, hook_id, secrets.token_urlsafe(48), channel, name, owner, application, face)
-    world.webhooks[hook_id] = hook
-    return hook
-
-
-def hooks_of(world: World, channel: FakeChannel) -> list[Webhook]:
-    """Return the webhooks of a channel."""
-    return [hook for hook in world.webhooks.values() if hook.channel is channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +194,11 @@ class FakeChannel:
     def follow(self, user: User) -> None:
         """Let a person follow the thread from now on."""
         self.thread_members[user.id] = time.time()
-        writing.joined_thread(self.world, self, user)
+        if self.guild is None or user is not self.world.bot:
+            return  # of others the bot has no intent to hear
+        if self.private:
+            self.world.tell_channel("THREAD_CREATE", self)
+        self.world.tell_guild("THREAD_MEMBER_UPDATE", self.guild, self.member_payload(user))
 
     # People's acts.
 
@@ -244,21 +233,21 @@ class FakeChannel:
             answers=reply_to,
             allowed=Allowed(replied_user=ping),
         )
-        return writing.write(self.world, self, person, draft, age=age)
+        return self.world.write(self, person, draft, age=age)
 
     async def forward(self, person: User, message: FakeMessage) -> FakeMessage:
         """Forward a message to here, as a person."""
         if self.guild is not None and person.id not in self.guild.members:
             self.guild.join(person)
-        return writing.write(self.world, self, person, MessageDraft(forwards=message))
+        return self.world.write(self, person, MessageDraft(forwards=message))
 
     async def system(self, person: User, kind: int = 7, text: str = "") -> FakeMessage:
         """Discord itself writes about somebody: 7 a join, 6 a pin, 8 a boost."""
-        return writing.write(self.world, self, person, MessageDraft(content=text, type=kind))
+        return self.world.write(self, person, MessageDraft(content=text, type=kind))
 
     async def edit(self, message: FakeMessage, text: str) -> None:
         """Let its author edit a message."""
-        writing.rewrite(self.world, message, text)
+        self.world.rewrite(message, text)
 
     async def touch(self, message: FakeMessage, embeds: Sequence[Mapping[str, object]] = ()) -> None:
         """Discord adds the preview of a link: an update that nobody wrote."""
@@ -268,11 +257,11 @@ class FakeChannel:
 
     async def delete(self, *messages: FakeMessage) -> None:
         """Messages are deleted; several at once as a bulk."""
-        writing.remove(self.world, *messages)
+        self.world.remove(*messages)
 
     async def react(self, person: User, message: FakeMessage, emoji: str) -> None:
         """React with an emoji, as a person."""
-        writing.add_reaction(self.world, message, person, Reaction(emoji))
+        self.world.add_reaction(message, person, Reaction(emoji))
 
     async def start_typing(self, person: User) -> None:
         """Begin to type, as a person or the bot."""
@@ -283,7 +272,22 @@ class FakeChannel:
 
     def webhook(self, name: str = "Captain Hook") -> Webhook:
         """Return a webhook that is not the bot's."""
-        return new_webhook(self.world, self, name, owner=None)
+        return self.new_webhook(name, owner=None)
+
+    @property
+    def webhooks(self) -> list[Webhook]:
+        """Return the webhooks that post here."""
+        return [hook for hook in self.world.webhooks.values() if hook.channel is self]
+
+    def new_webhook(self, name: str, owner: User | None) -> Webhook:
+        """Make a webhook, which belongs to the bot's application where the bot makes it."""
+        world = self.world
+        hook_id = world.ids.next()
+        application = world.application_id if owner is world.bot else None
+        face = User(hook_id, name, bot=True)
+        hook = Webhook(world, hook_id, secrets.token_urlsafe(48), self, name, owner, application, face)
+        world.webhooks[hook_id] = hook
+        return hook
 
     def overwrite(
         self, target: User | FakeRole, *, allow: Permission = NONE, deny: Permission = NONE
@@ -338,10 +342,78 @@ class FakeChannel:
             self, title, owner=person, tags=[key for key, name in self.tags.items() if name in tags]
         )
         thread.started_by_message = True
-        writing.write(
-            self.world, thread, person, MessageDraft(text, files=uploads(attachments)), message_id=thread.id
-        )
+        draft = MessageDraft(text, files=uploads(attachments))
+        self.world.write(thread, person, draft, message_id=thread.id)
         return thread
+
+    # As clients see it.
+
+    def payload(self) -> Json:
+        """Return the client's view of a channel, thread or DM."""
+        payload: Json = {
+            "id": str(self.id),
+            "type": self.type,
+            "last_message_id": str(self.last_message_id) if self.last_message_id else None,
+            "flags": 0,
+        }
+        if self.guild is None:
+            others = [user.payload() for user in self.recipients if user is not self.world.bot]
+            return payload | {"recipients": others}
+        payload |= {
+            "guild_id": str(self.guild.id),
+            "name": self.name,
+            "parent_id": str(self.parent.id) if self.parent else None,
+        }
+        if self.is_thread:
+            return payload | self._thread_payload()
+        payload |= {
+            "position": self.position,
+            "permission_overwrites": [
+                {
+                    "id": str(target),
+                    "type": 0 if target in self.guild.roles else 1,
+                    "allow": str(int(allow)),
+                    "deny": str(int(deny)),
+                }
+                for target, (allow, deny) in self.overwrites.items()
+            ],
+            "nsfw": self.nsfw,
+        }
+        if self.type == VOICE:
+            payload |= {"bitrate": 64_000, "user_limit": 0}
+        if self.is_forum:
+            payload["available_tags"] = [
+                {"id": str(tag_id), "name": name, "moderated": False, "emoji_id": None, "emoji_name": None}
+                for tag_id, name in self.tags.items()
+            ]
+        return payload
+
+    def _thread_payload(self) -> Json:
+        bot = self.world.bot
+        payload: Json = {
+            "owner_id": str(self.owner.id if self.owner else bot.id),
+            "message_count": max(0, self.message_count - self.started_by_message),
+            "member_count": len(self.thread_members),
+            "applied_tags": [str(tag) for tag in self.applied_tags],
+            "thread_metadata": {
+                "archived": self.archived,
+                "auto_archive_duration": 1440,
+                "archive_timestamp": moment(time_of(self.id)),
+                "locked": self.locked,
+            },
+        }
+        if bot.id in self.thread_members:
+            payload["member"] = self.member_payload(bot)
+        return payload
+
+    def member_payload(self, user: User) -> Json:
+        """Tell that somebody follows the thread."""
+        return {
+            "id": str(self.id),
+            "user_id": str(user.id),
+            "join_timestamp": moment(self.thread_members.get(user.id, time.time())),
+            "flags": 1,
+        }
 
     def __repr__(self) -> str:
         return f"<{'dm' if self.guild is None else '#' + self.name} {self.id}>"

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pixi.testing.discord import gateway
-from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake, within
-from pixi.testing.discord.routing import ApiRoute, guild_of
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.world import World
+from pixi.testing.discord.calls import Json, invalid, within
+from pixi.testing.discord.users import Snowflakes
 
 CHAT, MESSAGE = 1, 3
 SUBCOMMAND, GROUP = 1, 2
@@ -20,6 +15,9 @@ LOCALES = frozenset((
     "pt-BR", "ro", "fi", "sv-SE", "vi", "tr", "cs", "el", "bg", "ru", "uk", "hi", "th", "zh-CN", "ja",
     "zh-TW", "ko",
 ))  # fmt: skip
+_LEAN_FIELDS = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
+"""Fields of an option that a server knows which only speaks like Discord."""
+
 _NAME = re.compile(r"^[-_'\w\u0900-\u097f\u0e00-\u0e7f]{1,32}$")
 
 
@@ -41,7 +39,7 @@ class FakeCommand:
         """1 is typed, 2 is on a person, 3 on a message."""
         return int(self.body.get("type") or CHAT)
 
-    def payload(self, world: World) -> Json:
+    def payload(self, application_id: int) -> Json:
         """Return the client's view."""
         return {
             "default_member_permissions": None,
@@ -50,7 +48,7 @@ class FakeCommand:
             "options": [],
             **self.body,
             "id": str(self.id),
-            "application_id": str(world.application_id),
+            "application_id": str(application_id),
             "type": self.type,
             "version": str(self.version),
         }
@@ -59,24 +57,22 @@ class FakeCommand:
 class Commands:
     """Commands of the application, which are those of every guild."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, ids: Snowflakes) -> None:
         self.kept: dict[tuple[int, str], FakeCommand] = {}
         self.permissions: list[Json] = []  # what a guild gave to others, as Discord tells it
-        self._world = world
+        self._ids = ids
 
     def put(self, body: Json) -> FakeCommand:
         """Register one; one of the same name and type is replaced."""
         key = int(body.get("type") or CHAT), str(body["name"])
         known = self.kept.get(key)
-        ids = self._world.ids
-        command = FakeCommand(known.id if known else ids.next(), dict(body), ids.next())
-        self.kept[key] = command
-        self._world.changed()
+        command_id = known.id if known else self._ids.next()
+        command = self.kept[key] = FakeCommand(command_id, dict(body), self._ids.next())
         return command
 
 
-def check(body: Json, place: tuple[str | int, ...]) -> None:
-    """Raises `RefusedCall`: something is wrong with a command."""
+def check(body: Json, place: tuple[str | int, ...], *, lean: bool) -> None:
+    """Raises `RefusedCall`: something is wrong with a command. A `lean` server knows fewer fields."""
     typed = (body.get("type") or CHAT) == CHAT
     _names(body, place, typed=typed)
     if typed:
@@ -84,6 +80,10 @@ def check(body: Json, place: tuple[str | int, ...]) -> None:
         _options(body.get("options") or [], (*place, "options"))
     if _length(body) > 8000:
         raise invalid(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
+    if lean:
+        for at, option in enumerate(body.get("options") or []):
+            if set(option) - _LEAN_FIELDS:
+                raise invalid(("options", at), "BASE_TYPE_BAD", "must NOT have additional properties")
 
 
 def _names(body: Json, place: tuple[str | int, ...], *, typed: bool) -> None:
@@ -134,57 +134,3 @@ def _length(body: Json) -> int:
         len(str(choice.get("name"))) + len(str(choice.get("value"))) for choice in body.get("choices") or []
     )
     return size + sum(_length(option) for option in body.get("options") or [])
-
-
-def _check_application(world: World, call: ApiCall) -> None:
-    if snowflake(call.ids["application"], "application_id") != world.application_id:
-        raise fault(50001)
-
-
-def listing(world: World, call: ApiCall) -> object:
-    """Return the registered commands."""
-    _check_application(world, call)
-    return [each.payload(world) for each in world.commands.kept.values()]
-
-
-def overwrite(world: World, call: ApiCall) -> object:
-    """Register these commands and no others."""
-    _check_application(world, call)
-    given: list[Json] = call.body
-    seen: set[tuple[int, str]] = set()
-    for at, body in enumerate(given):
-        check(body, (at,))
-        if world.lean:
-            gateway.check_options(body.get("options"))
-        seen.add((int(body.get("type") or CHAT), str(body.get("name"))))
-    kept = world.commands.kept
-    for key in [key for key in kept if key not in seen]:
-        del kept[key]
-    return [world.commands.put(body).payload(world) for body in given]
-
-
-def delete(world: World, call: ApiCall) -> object:
-    """Take a command away."""
-    _check_application(world, call)
-    wanted = snowflake(call.ids["command"], "command_id")
-    kept = world.commands.kept
-    key = next((key for key, command in kept.items() if command.id == wanted), None)
-    if key is None:
-        raise fault(10063)
-    del kept[key]
-    return None
-
-
-def permissions(world: World, call: ApiCall) -> object:
-    """Return who may use which commands of a guild, by its own page of integrations."""
-    guild_of(world, call)
-    return world.commands.permissions
-
-
-_COMMANDS = "/applications/{application}/commands"
-ROUTES = [
-    ApiRoute("GET", _COMMANDS, listing),
-    ApiRoute("PUT", _COMMANDS, overwrite),
-    ApiRoute("DELETE", _COMMANDS + "/{command}", delete),
-    ApiRoute("GET", "/applications/{application}/guilds/{guild}/commands/permissions", permissions),
-]

@@ -1,64 +1,33 @@
-"""A connection to the gateway: HELLO, IDENTIFY or RESUME, heartbeats, and what Discord closes it for."""
+"""The gateway: connections, and the sessions that outlive them.
+
+A connection brings HELLO, IDENTIFY or RESUME, heartbeats, and what Discord closes it for. A session gets
+events, numbered and kept, so that they can be sent again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import zlib
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import WSMsgType, web
 
-from pixi.testing.discord.calls import Json, invalid
-from pixi.testing.discord.hub import GatewaySession
+from pixi.testing.discord.calls import Json
+from pixi.testing.discord.guilds import Guild
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
-
-_TAKEN = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
-"""Fields of an option of a slash command."""
-
-
-def message(payload: Json) -> Json:
-    """Return a message as REST and the gateway give it."""
-    payload.setdefault("thread", None)
-    payload["interaction"] = payload["poll"] = None
-    if found := payload.get("reactions"):
-        payload["reactions"] = [{"count": each["count"], "emoji": each["emoji"]} for each in found]
-    return payload
-
-
-def fetched(payload: Json) -> Json:
-    """Return a message that was asked for by its id."""
-    del payload["mentions"]
-    return payload
-
-
-def updated(payload: Json) -> Json:
-    """Return a message that was edited."""
-    author = {key: value for key, value in payload["author"].items() if key != "id"}
-    return payload | {"author": author}
-
-
-def member(payload: Json) -> Json:
-    """Return a membership: its roles are told whole."""
-    payload["roles"] = [{"id": role, "name": "a role"} for role in payload["roles"]]
-    return payload
-
-
-def check_options(options: object) -> None:
-    """Raises `RefusedCall`: an option of a slash command has a field that is not known there."""
-    for at, option in enumerate(options if isinstance(options, list) else ()):
-        if set(option) - _TAKEN:
-            raise invalid(("options", at), "BASE_TYPE_BAD", "must NOT have additional properties")
-
 
 RECONNECT, INVALID_SESSION, HELLO, ACK = 7, 9, 10, 11
 MESSAGE_CONTENT = 1 << 15
 """The privileged intent to read what people write."""
 
+_encode = msgspec.json.Encoder().encode
 _LONG = 4096  # bytes of an event, from which on it is compressed where the client asked for that
 
 
@@ -77,12 +46,57 @@ class GatewaySettings:
         self.shards = 1
 
 
+@dataclass(eq=False)
+class GatewaySession:
+    """A session begun by an IDENTIFY. It outlives its connection, so that it can be resumed.
+
+    Attributes:
+        kept: events with their numbers, the oldest dropped first.
+        guilds: those that were opened to it.
+    """
+
+    id: str
+    shard: int
+    shards: int
+    line: GatewayConnection | None
+    kept: deque[tuple[int, bytes]] = field(default_factory=lambda: deque(maxlen=10_000))
+    last: int = 0
+    guilds: set[int] = field(default_factory=set)
+
+    def has(self, guild_id: int | None) -> bool:
+        """Return whether what happens in a guild, or in DMs, is this shard's."""
+        if guild_id is None:
+            return self.shard == 0
+        return (guild_id >> 22) % self.shards == self.shard
+
+    def push(self, event: str, data: bytes) -> None:
+        """Send an event, now or when the session is resumed."""
+        self.last += 1
+        raw = b'{"t":"%b","s":%d,"op":0,"d":%b}' % (event.encode(), self.last, data)
+        self.kept.append((self.last, raw))
+        if self.line is not None:
+            self.line.send(raw)
+
+    def since(self, number: int) -> list[bytes] | None:
+        """Return what came after an event; None: not all of it is kept any more."""
+        missed = self.last - number
+        if missed > len(self.kept):
+            return None
+        return [raw for at, raw in self.kept if at > number] if missed else []
+
+
 class Gateway:
-    """Takes connections."""
+    """Takes connections, and tells sessions what happens.
+
+    Attributes:
+        sessions: by their ids; those that are connected, and those that can be resumed.
+        identifies, resumes: how often a session was asked for.
+    """
 
     def __init__(self, world: World) -> None:
         self.settings = GatewaySettings()
         self.connections: set[GatewayConnection] = set()
+        self.sessions: dict[str, GatewaySession] = {}
         self.identifies = 0
         self.resumes = 0
         self.world = world
@@ -107,6 +121,82 @@ class Gateway:
             self.world.changed()
         return socket
 
+    # Sessions.
+
+    def dispatch(self, event: str, payload: Json, guild_id: int | None) -> None:
+        """Tell every session that should know."""
+        data = None
+        for session in self.sessions.values():
+            if session.has(guild_id) and (guild_id is None or guild_id in session.guilds):
+                data = data or _encode(payload)
+                session.push(event, data)
+
+    def begin(self, shard: int, shards: int, line: GatewayConnection) -> GatewaySession:
+        """Begin a session: READY, and the guilds one after the other."""
+        self._forget_stale(shard, shards)
+        session = GatewaySession(secrets.token_hex(16), shard, shards, line)
+        self.sessions[session.id] = session
+        guilds = [guild for guild in self.world.guilds.values() if session.has(guild.id)]
+        ready = {
+            "v": 10,
+            "user": self.world.bot.payload(),
+            "guilds": [{"id": str(guild.id), "unavailable": True} for guild in guilds],
+            "session_id": session.id,
+            "resume_gateway_url": f"{self.url}/resume",
+            "shard": [shard, shards],
+            "application": {"id": str(self.world.application_id), "flags": self.world.flags},
+        }
+        session.push("READY", _encode(ready))
+        for guild in guilds:
+            self._open(session, guild)
+        self.world.changed()
+        return session
+
+    def open_guild(self, guild: Guild) -> None:
+        """Show a guild to the sessions that it belongs to: the bot was invited, or it is back."""
+        for session in self.sessions.values():
+            if session.has(guild.id):
+                self._open(session, guild, new=guild.id not in session.guilds)
+
+    def _open(self, session: GatewaySession, guild: Guild, *, new: bool = False) -> None:
+        session.guilds.add(guild.id)
+        payload = guild.create_payload() | ({} if new else {"unavailable": False})
+        session.push("GUILD_CREATE", _encode(payload))
+
+    def resume(self, session_id: str, number: int, line: GatewayConnection) -> GatewaySession | None:
+        """Go on with a session: what it missed is sent, then RESUMED. None: it cannot be."""
+        session = self.sessions.get(session_id)
+        missed = session.since(number) if session else None
+        if session is None or missed is None:
+            self.sessions.pop(session_id, None)
+            return None
+        if session.line is not None:
+            session.line.abort()
+        session.line = line
+        for raw in missed:
+            line.send(raw)
+        session.push("RESUMED", b"{}")
+        self.world.changed()
+        return session
+
+    def chosen(self, shard: int | None) -> list[GatewaySession]:
+        """Return sessions of one shard, or all."""
+        return [one for one in self.sessions.values() if shard is None or one.shard == shard]
+
+    def live(self) -> list[GatewaySession]:
+        """Return the sessions that are connected."""
+        return [one for one in self.sessions.values() if one.line is not None]
+
+    def end(self, session: GatewaySession) -> None:
+        """End a session for good: nobody can resume it."""
+        self.sessions.pop(session.id, None)
+
+    def _forget_stale(self, shard: int, shards: int) -> None:
+        """Drop all but the newest of the sessions that nobody came back to; they would only cost time."""
+        stale = [one for one in self.sessions.values() if one.line is None]
+        for old in [one for one in stale if (one.shard, one.shards) == (shard, shards)][:-1]:
+            self.end(old)
+
 
 class GatewayConnection:
     """A websocket."""
@@ -122,7 +212,7 @@ class GatewayConnection:
         self._filled = asyncio.Event()
         self._close_with: tuple[int, str] | None = None
 
-    # Called by the hub.
+    # Called by the gateway and its sessions.
 
     def send(self, data: bytes) -> None:
         """Put something on the wire, in order."""
@@ -131,7 +221,7 @@ class GatewayConnection:
 
     def say(self, op: int, data: object = None) -> None:
         """Something that is no event."""
-        self.send(msgspec.json.encode({"t": None, "s": None, "op": op, "d": data}))
+        self.send(_encode({"t": None, "s": None, "op": op, "d": data}))
 
     def close(self, code: int, reason: str = "") -> None:
         """Close, after what waits to be sent."""
@@ -161,7 +251,7 @@ class GatewayConnection:
         finally:
             self._let_go()
             if self._socket.close_code in {1000, 1001} and self._close_with is None and self.session:
-                self._world.hub.end(self.session)
+                self._gateway.end(self.session)
             if self._close_with is None:
                 writer.cancel()
             await asyncio.wait({writer}, timeout=2)
@@ -214,14 +304,14 @@ class GatewayConnection:
         if not 0 <= shard < shards:
             return self.close(4010, "Invalid shard.")
         self._compresses = body.get("compress") is True
-        self.session = world.hub.begin(shard, shards, self, f"{self._gateway.url}/resume")
+        self.session = self._gateway.begin(shard, shards, self)
         return None
 
     def _resume(self, body: Json) -> None:
         self._gateway.resumes += 1
         if body.get("token") != self._world.token:
             return self.close(4004, "Authentication failed.")
-        self.session = self._world.hub.resume(body["session_id"], body["seq"], self)
+        self.session = self._gateway.resume(body["session_id"], body["seq"], self)
         if self.session is None:
             self.say(INVALID_SESSION, False)
         return None

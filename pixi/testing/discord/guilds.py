@@ -1,4 +1,4 @@
-"""Guilds, and how a test furnishes them."""
+"""Guilds: how a test furnishes them, and what somebody may do in them and their channels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord import payloads
+from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import (
     CATEGORY,
     FORUM,
@@ -19,9 +19,21 @@ from pixi.testing.discord.channels import (
     VOICE,
     FakeChannel,
 )
-from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, FakeMessage
-from pixi.testing.discord.users import EVERYONE, NONE, Emoji, FakeRole, Member, Permission, Sticker, User
-from pixi.testing.discord.writing import SILENT, MessageDraft, write
+from pixi.testing.discord.messages import SILENT, THREAD_CREATED, THREAD_STARTER, FakeMessage, MessageDraft
+from pixi.testing.discord.users import (
+    ALL,
+    EVERYONE,
+    IN_DIRECT_MESSAGES,
+    NEEDS_SENDING,
+    NONE,
+    Emoji,
+    FakeRole,
+    Member,
+    P,
+    Permission,
+    Sticker,
+    User,
+)
 
 if TYPE_CHECKING:
     from pixi.testing.discord.world import World
@@ -228,16 +240,15 @@ class Guild:
             thread.thread_members[owner.id] = time.time()
         self.threads[thread.id] = self.world.channels[thread.id] = thread
         if self.world.sees(thread):
-            payload = payloads.channel(thread, self.world) | {"newly_created": True}
+            payload = thread.payload() | {"newly_created": True}
             self.world.tell_guild("THREAD_CREATE", self, payload)
         if starter is not None:
             starter.thread = thread
             self.world.tell_message("MESSAGE_UPDATE", starter)
-            write(
-                self.world, thread, owner, MessageDraft(type=THREAD_STARTER, answers=starter, allowed=SILENT)
-            )
+            draft = MessageDraft(type=THREAD_STARTER, answers=starter, allowed=SILENT)
+            self.world.write(thread, owner, draft)
         elif not private and not parent.is_forum:
-            write(self.world, parent, owner, MessageDraft(content=name, type=THREAD_CREATED))
+            self.world.write(parent, owner, MessageDraft(content=name, type=THREAD_CREATED))
         self.world.changed()
         return thread
 
@@ -247,7 +258,101 @@ class Guild:
 
     def appear(self) -> None:
         """Bring the guild back."""
-        self.world.hub.open_guild(self)
+        self.world.gateway.open_guild(self)
+
+    # As clients see it.
+
+    def payload(self) -> Json:
+        """Return the client's view, as REST gives it."""
+        return {
+            "id": str(self.id),
+            "name": self.name,
+            "owner_id": str(self.owner.id),
+            "roles": [role.payload() for role in self.roles.values()],
+            "emojis": [emoji.payload() for emoji in self.emojis.values()],
+            "stickers": [sticker.payload(self.id) for sticker in self.stickers.values()],
+            "features": ["COMMUNITY"],
+            "preferred_locale": self.locale,
+        }
+
+    def create_payload(self) -> Json:
+        """Return the guild as the gateway opens it; of its members the bot alone."""
+        bot = self.world.bot
+        threads = [each for each in self.threads.values() if not each.archived and in_channel(each, bot)]
+        return self.payload() | {
+            "member_count": len(self.members),
+            "members": [self.bot_member.payload()],
+            "channels": [each.payload() for each in self.channels.values()],
+            "threads": [each.payload() for each in threads],
+        }
+
+    def partial_payload(self) -> Json:
+        """Return the guild as it stands in the list of those that the bot is in."""
+        told = {"id": str(self.id), "name": self.name, "owner": self.owner is self.world.bot}
+        if self.world.lean:
+            return told
+        return told | {"permissions": str(int(in_guild(self, self.world.bot)))}
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.id}>"
+
+
+def in_guild(guild: Guild, user: User) -> Permission:
+    """Return what `user` may do in a guild, before any channel has its say. Strangers may nothing."""
+    if user is guild.owner:
+        return ALL
+    member = guild.members.get(user.id)
+    if member is None:
+        return NONE
+    allowed = guild.everyone.permissions
+    for role in member.roles:
+        allowed |= role.permissions
+    return ALL if allowed & P.ADMINISTRATOR else allowed
+
+
+def in_channel(channel: FakeChannel, user: User) -> Permission:
+    """Return what `user` may do in a channel; a thread takes the overwrites of its parent."""
+    guild = channel.guild
+    if guild is None:
+        return IN_DIRECT_MESSAGES if user in channel.recipients else NONE
+    allowed = in_guild(guild, user)
+    member = guild.members.get(user.id)
+    if allowed == ALL or member is None:
+        return allowed
+    place = channel.parent if channel.is_thread and channel.parent else channel
+    overwrites = place.overwrites
+    if overwrites:
+        if guild.id in overwrites:
+            allow, deny = overwrites[guild.id]
+            allowed = allowed & ~deny | allow
+        allow = deny = NONE
+        for role in member.roles:
+            if role.id in overwrites:
+                allow |= overwrites[role.id][0]
+                deny |= overwrites[role.id][1]
+        allowed = allowed & ~deny | allow
+        if user.id in overwrites:
+            allow, deny = overwrites[user.id]
+            allowed = allowed & ~deny | allow
+    if member.silenced_until > time.time():
+        allowed &= P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
+    return _implied(channel, user, allowed)
+
+
+def _implied(channel: FakeChannel, user: User, allowed: Permission) -> Permission:
+    if not allowed & P.VIEW_CHANNEL:
+        return NONE
+    if channel.is_thread:
+        if channel.private and user.id not in channel.thread_members and not allowed & P.MANAGE_THREADS:
+            return NONE
+        # In a thread, the right to send in threads stands for the right to send.
+        may_send = bool(allowed & P.SEND_MESSAGES_IN_THREADS)
+    else:
+        may_send = bool(allowed & P.SEND_MESSAGES)
+    return allowed if may_send else allowed & ~NEEDS_SENDING
+
+
+def may_send(channel: FakeChannel, user: User) -> bool:
+    """Return whether `user` may write there."""
+    needed = P.SEND_MESSAGES_IN_THREADS if channel.is_thread else P.SEND_MESSAGES
+    return bool(in_channel(channel, user) & (P.SEND_MESSAGES if channel.guild is None else needed))

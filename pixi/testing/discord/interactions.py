@@ -9,18 +9,14 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from pixi.testing.discord import payloads
 from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, FakeCommand
+from pixi.testing.discord.guilds import in_channel
 from pixi.testing.discord.messages import EPHEMERAL, FakeMessage
-from pixi.testing.discord.users import Permission, User, in_channel
+from pixi.testing.discord.users import Permission, User
 from pixi.testing.discord.world import LIMIT
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.world import World
 
 COMMAND, COMPONENT, AUTOCOMPLETE = 2, 3, 4
 LOADING = 1 << 7
@@ -42,7 +38,6 @@ class Interaction:
         at: when it began; `responded_at`: when the first answer came; both on the monotonic clock.
     """
 
-    world: World
     id: int
     token: str
     type: int
@@ -90,7 +85,7 @@ class Interaction:
     async def _until(self, done: Callable[[], bool], timeout: float) -> None:
         async with asyncio.timeout(timeout):
             while not done():
-                await self.world.next_change()
+                await self.channel.world.next_change()
 
     def metadata(self) -> Json:
         """Return what the answering message tells of it."""
@@ -98,7 +93,6 @@ class Interaction:
 
 
 def begin(
-    world: World,
     kind: int,
     person: User,
     channel: FakeChannel,
@@ -109,13 +103,13 @@ def begin(
     source: FakeMessage | None = None,
 ) -> Interaction:
     """Tell the bot that somebody did something."""
-    guild = channel.guild
+    guild, world = channel.guild, channel.world
     payload: Json = {
         "id": str(world.ids.next()),
         "application_id": str(world.application_id),
         "type": kind,
         "data": data,
-        "channel": payloads.channel(channel, world) | {"permissions": _bits(channel, person)},
+        "channel": channel.payload() | {"permissions": _bits(channel, person)},
         "channel_id": str(channel.id),
         "token": secrets.token_urlsafe(64),
         "version": 1,
@@ -134,10 +128,8 @@ def begin(
     else:
         payload["user"] = person.payload()
     if source is not None:
-        payload["message"] = payloads.message(source, world)
-    interaction = Interaction(
-        world, int(payload["id"]), payload["token"], kind, person, channel, command, source
-    )
+        payload["message"] = source.payload()
+    interaction = Interaction(int(payload["id"]), payload["token"], kind, person, channel, command, source)
     world.interactions[interaction.token] = interaction
     world.tell_bot("INTERACTION_CREATE", guild, payload)
     world.changed()
@@ -148,15 +140,15 @@ def _bits(channel: FakeChannel, user: User) -> str:
     return str(int(in_channel(channel, user)))
 
 
-def usable(world: World, name: str, kind: int, person: User, channel: FakeChannel) -> FakeCommand:
+def usable(name: str, kind: int, person: User, channel: FakeChannel) -> FakeCommand:
     """Return the command that somebody sees under a name.
 
     Raises `LookupError` where there is none, and `PermissionError` where it is not theirs to use.
     """
-    guild = channel.guild
-    command = world.commands.kept.get((kind, name))
+    guild, kept = channel.guild, channel.world.commands.kept
+    command = kept.get((kind, name))
     if command is None:
-        known = sorted(each.name for each in world.commands.kept.values() if each.type == kind)
+        known = sorted(each.name for each in kept.values() if each.type == kind)
         raise LookupError(f"There is no command {name!r}; there are {', '.join(known) or 'none'}.")
     if guild is None:
         return command
@@ -172,7 +164,6 @@ def usable(world: World, name: str, kind: int, person: User, channel: FakeChanne
 
 
 def typed(
-    world: World,
     person: User,
     channel: FakeChannel,
     line: str,
@@ -182,7 +173,7 @@ def typed(
 ) -> tuple[FakeCommand, Json]:
     """Return the data of a typed command; `line` is its name, and the names of subcommands after it."""
     name, *path = line.split()
-    command = usable(world, name, CHAT, person, channel)
+    command = usable(name, CHAT, person, channel)
     data: Json = {"id": str(command.id), "name": command.name, "type": CHAT}
     known = command.body.get("options") or []
     here = data
@@ -222,22 +213,22 @@ def _value(value: OptionValue, option: Json) -> object:
     raise LookupError(f"{value!r} is no choice of {option['name']!r}.")
 
 
-def on_message(world: World, person: User, message: FakeMessage, name: str) -> tuple[FakeCommand, Json]:
+def on_message(person: User, message: FakeMessage, name: str) -> tuple[FakeCommand, Json]:
     """Return the data of a command in the menu of a message."""
-    command = usable(world, name, MESSAGE, person, message.channel)
+    command = usable(name, MESSAGE, person, message.channel)
     data: Json = {
         "id": str(command.id),
         "name": command.name,
         "type": MESSAGE,
         "target_id": str(message.id),
-        "resolved": {"messages": {str(message.id): payloads.message(message, world)}},
+        "resolved": {"messages": {str(message.id): message.payload()}},
     }
     return command, data
 
 
 def promised(interaction: Interaction, flags: int) -> None:
     """The bot thinks; its message is to come."""
-    world = interaction.world
+    world = interaction.channel.world
     interaction.original = FakeMessage(
         world.ids.next(),
         interaction.channel,

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import emoji as emojis
 
-from pixi.testing.discord import gateway, payloads, routing, writing
+from pixi.testing.discord import routing
 from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
-from pixi.testing.discord.ids import moment
-from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, FakeMessage, Reaction, attach
+from pixi.testing.discord.guilds import Guild, in_channel, may_send
+from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, Allowed, FakeMessage, MessageDraft, Reaction
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, message_in, need, number, visible
-from pixi.testing.discord.users import Permission as P
-from pixi.testing.discord.users import in_channel, may_send
-from pixi.testing.discord.writing import Allowed, MessageDraft
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.guilds import Guild
-    from pixi.testing.discord.world import World
+from pixi.testing.discord.users import P, moment
+from pixi.testing.discord.world import World
 
 MOST_REACTIONS = 20
 
@@ -32,22 +26,22 @@ def create(world: World, call: ApiCall) -> object:
     draft = routing.draft_of(call, world)
     draft.flags &= ~EPHEMERAL
     if draft.enforce_nonce and draft.nonce is not None:
-        before = writing.made_before(world, world.bot, draft.nonce)
+        before = world.made_before(world.bot, draft.nonce)
         if before is not None:
-            return _created(before, world)
+            return _created(before)
     fields = routing.fields_of(call)
     refer(world, channel, draft, fields.get("message_reference"))
     if draft.files:
         need(world, channel, P.ATTACH_FILES)
     if draft.embeds:
         need(world, channel, P.EMBED_LINKS)
-    message = writing.write(world, channel, world.bot, draft)
-    writing.remember_nonce(world, message)
-    return _created(message, world)
+    message = world.write(channel, world.bot, draft)
+    world.remember_nonce(message)
+    return _created(message)
 
 
-def _created(message: FakeMessage, world: World) -> Json:
-    payload = payloads.message(message, world)
+def _created(message: FakeMessage) -> Json:
+    payload = message.payload()
     return payload | {"nonce": message.nonce} if message.nonce is not None else payload
 
 
@@ -103,7 +97,7 @@ def page(world: World, call: ApiCall) -> object:
     found = channel.page(
         limit, before=bounds.get("before"), after=bounds.get("after"), around=bounds.get("around")
     )
-    return [world.readable(one, payloads.message(one, world)) for one in found]
+    return [world.readable(one) for one in found]
 
 
 def one(world: World, call: ApiCall) -> object:
@@ -111,8 +105,10 @@ def one(world: World, call: ApiCall) -> object:
     channel = visible(world, call)
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
-    payload = world.readable(message, payloads.message(message, world))
-    return gateway.fetched(payload) if world.lean else payload
+    payload = world.readable(message)
+    if world.lean:
+        del payload["mentions"]
+    return payload
 
 
 def edit(world: World, call: ApiCall) -> object:
@@ -122,7 +118,7 @@ def edit(world: World, call: ApiCall) -> object:
     if message.author is not world.bot:
         raise fault(50005)
     change(world, message, call, routing.fields_of(call))
-    return payloads.message(message, world)
+    return message.payload()
 
 
 def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> None:
@@ -140,10 +136,8 @@ def change(world: World, message: FakeMessage, call: ApiCall, fields: Json) -> N
     if not (text or embeds or components or kept or added or message.stickers):
         raise fault(50006)
     message.embeds, message.components = embeds, components
-    fresh = [attach(upload, message.channel.id, world.ids.next()) for upload in added]
-    world.files.update({one.path: one for one in fresh})
-    message.attachments = [*kept, *fresh]
-    writing.rewrite(world, message, text, allowed)
+    message.attachments = [*kept, *(world.attach(message.channel, upload) for upload in added)]
+    world.rewrite(message, text, allowed)
 
 
 def typing(world: World, call: ApiCall) -> object:
@@ -160,11 +154,11 @@ def react(world: World, call: ApiCall) -> object:
     need(world, channel, P.READ_MESSAGE_HISTORY)
     message = message_in(channel, call)
     reaction = emoji_of(world, channel, call.ids["emoji"])
-    if str(reaction.id or reaction.name) not in message.found:
+    if str(reaction.id or reaction.name) not in message.by_emoji:
         need(world, channel, P.ADD_REACTIONS)
-        if len(message.found) >= MOST_REACTIONS:
+        if len(message.by_emoji) >= MOST_REACTIONS:
             raise fault(30010)
-    writing.add_reaction(world, message, world.bot, reaction)
+    world.add_reaction(message, world.bot, reaction)
     return None
 
 
@@ -224,13 +218,13 @@ def search(world: World, call: ApiCall) -> object:
 def _answer(world: World, found: list[FakeMessage], offset: int, limit: int) -> object:
     chosen = found[offset : offset + limit]
     threads = {message.channel.id: message.channel for message in chosen if message.channel.is_thread}
-    messages = [payloads.message(message, world) | {"hit": True} for message in chosen]
+    messages = [message.payload() | {"hit": True} for message in chosen]
     for each in messages:
         each.pop("reactions", None)
     return {
         "total_results": len(found),
         "messages": [[each] for each in messages],
-        "threads": [payloads.channel(each, world) for each in threads.values()],
+        "threads": [each.payload() for each in threads.values()],
     }
 
 
@@ -253,7 +247,7 @@ def pins(world: World, call: ApiCall) -> object:
     if not in_channel(channel, world.bot) & P.READ_MESSAGE_HISTORY:
         return {"items": [], "has_more": False}
     found = [
-        {"pinned_at": moment(at), "message": world.readable(message, payloads.message(message, world))}
+        {"pinned_at": moment(at), "message": world.readable(message)}
         for message, at in reversed(channel.pins)
     ]
     return {"items": found[:limit], "has_more": len(found) > limit}
@@ -263,32 +257,6 @@ def old_pins(world: World, call: ApiCall) -> object:
     """Return the same, as it was asked for before there were pages."""
     found = pins(world, call)
     return [each["message"] for each in found["items"]]  # type: ignore[index]
-
-
-def members_named(world: World, call: ApiCall) -> object:
-    """Return members whose name or nickname begins so."""
-    guild = guild_of(world, call)
-    wanted = call.query.get("query", "").casefold()
-    if not wanted:
-        raise invalid(("query",), "BASE_TYPE_REQUIRED", "This field is required")
-    found = [
-        member.payload()
-        for member in guild.members.values()
-        if any(
-            name and name.casefold().startswith(wanted)
-            for name in (member.nick, member.user.display, member.user.name)
-        )
-    ]
-    return found[: number(call, "limit", 1, 1, 1000)]
-
-
-def thread_member(world: World, call: ApiCall) -> object:
-    """Return whether somebody follows a thread."""
-    thread = visible(world, call)
-    user = world.users.get(snowflake(call.ids["user"], "user_id"))
-    if not thread.is_thread or user is None or user.id not in thread.thread_members:
-        raise fault(10007)
-    return payloads.thread_member(thread, user)
 
 
 def _ids(call: ApiCall, name: str) -> set[int]:
@@ -303,10 +271,8 @@ _MESSAGES = "/channels/{channel}/messages"
 _REACTION = _MESSAGES + "/{message}/reactions/{emoji}"
 ROUTES = [  # the first that fits answers: `/messages/pins` is no message
     ApiRoute("GET", "/guilds/{guild}/messages/search", search),
-    ApiRoute("GET", "/guilds/{guild}/members/search", members_named),
     ApiRoute("GET", _MESSAGES + "/pins", pins),
     ApiRoute("GET", "/channels/{channel}/pins", old_pins),
-    ApiRoute("GET", "/channels/{channel}/thread-members/{user}", thread_member),
     ApiRoute("POST", _MESSAGES, create),
     ApiRoute("GET", _MESSAGES, page),
     ApiRoute("GET", _MESSAGES + "/{message}", one),

@@ -1,4 +1,4 @@
-"""Messages, and what hangs on them."""
+"""Messages: as they are drafted, as they stand in a channel, and as clients see them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import time_of
+from pixi.testing.discord.calls import Json, fault
+from pixi.testing.discord.users import User, moment, time_of
 
 if TYPE_CHECKING:
     from pixi.testing.discord.channels import FakeChannel, Webhook
-    from pixi.testing.discord.users import User
 
 EPHEMERAL = 1 << 6
 REPLY = 19
@@ -23,6 +22,12 @@ THREAD_STARTER = 21
 SLASH_REPLY = 20
 CONTEXT_MENU_REPLY = 23
 WRITTEN = frozenset({0, REPLY, SLASH_REPLY, CONTEXT_MENU_REPLY})
+_ANSWERING = frozenset({REPLY, THREAD_STARTER, CONTEXT_MENU_REPLY})
+_FORWARDED = (
+    "type", "content", "embeds", "attachments", "timestamp", "edited_timestamp", "flags", "mentions",
+    "mention_roles", "sticker_items", "components",
+)  # fmt: skip
+"""Fields that a message tells of one that it forwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,42 @@ class Pinged:
     everyone: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The field `allowed_mentions`: kinds that may alert, and single ids."""
+
+    parse: frozenset[str] = frozenset({"users", "roles", "everyone"})
+    users: frozenset[int] = frozenset()
+    roles: frozenset[int] = frozenset()
+    replied_user: bool = True
+
+
+SILENT = Allowed(frozenset(), replied_user=False)
+
+
+@dataclass(slots=True)
+class MessageDraft:
+    """A message to write. `answers` is the message that it points at as a reply."""
+
+    content: str = ""
+    files: list[Upload] = field(default_factory=list)
+    embeds: list[Json] = field(default_factory=list)
+    components: list[Json] = field(default_factory=list)
+    stickers: list[Json] = field(default_factory=list)
+    allowed: Allowed = field(default_factory=Allowed)
+    answers: FakeMessage | None = None
+    forwards: FakeMessage | None = None
+    nonce: str | int | None = None
+    enforce_nonce: bool = False
+    flags: int = 0
+    type: int = 0
+
+    def check(self) -> None:
+        """Raises `RefusedCall`: there is nothing to be sent."""
+        if not (self.content or self.files or self.embeds or self.components or self.stickers):
+            raise fault(50006)
+
+
 @dataclass(eq=False, slots=True)
 class FakeMessage:
     """A message.
@@ -147,6 +188,7 @@ class FakeMessage:
     Attributes:
         at: when it came, on the monotonic clock.
         pings: who was alerted by it.
+        by_emoji: reactions by the id of a guild's emoji, or by the emoji itself.
         name: what a webhook showed for this one message.
         webhook: who wrote it, where that is a webhook.
         deleted: it is gone.
@@ -166,7 +208,7 @@ class FakeMessage:
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
     stickers: list[Json] = field(default_factory=list)
-    found: dict[str, Reaction] = field(default_factory=dict)
+    by_emoji: dict[str, Reaction] = field(default_factory=dict)
     reference: Reference | None = None
     answered: FakeMessage | None = None
     snapshots: list[Json] = field(default_factory=list)
@@ -204,7 +246,7 @@ class FakeMessage:
     @property
     def reactions(self) -> dict[str, list[User]]:
         """Return who reacted with what: the emoji, or `:name:`."""
-        return {reaction.text: list(reaction.users.values()) for reaction in self.found.values()}
+        return {reaction.text: list(reaction.users.values()) for reaction in self.by_emoji.values()}
 
     @property
     def buttons(self) -> dict[str, str]:
@@ -218,6 +260,77 @@ class FakeMessage:
         """Its address in Discord's client."""
         guild = self.channel.guild
         return f"https://discord.com/channels/{guild.id if guild else '@me'}/{self.channel.id}/{self.id}"
+
+    def payload(self, *, nested: bool = False) -> Json:
+        """Return the client's view, as REST gives it; `nested` in another message, it tells of no third."""
+        world = self.channel.world
+        payload: Json = {
+            "id": str(self.id),
+            "channel_id": str(self.channel.id),
+            "type": self.type,
+            "content": self.content,
+            "author": self._author_payload(),
+            "timestamp": moment(self.created),
+            "edited_timestamp": moment(self.edited) if self.edited else None,
+            "tts": False,
+            "mention_everyone": self.pings.everyone,
+            "mentions": [self._mentioned(user) for user in self.pings.users],
+            "mention_roles": [str(role) for role in self.pings.roles],
+            "attachments": [each.payload(world.origin) for each in self.attachments],
+            "embeds": self.embeds,
+            "components": self.components,
+            "pinned": any(self is pinned for pinned, _ in self.channel.pins),
+            "flags": self.flags | (1 << 5 if self.thread else 0),
+        }
+        if self.by_emoji:
+            payload["reactions"] = [reaction.payload(world.bot) for reaction in self.by_emoji.values()]
+        if self.stickers:
+            payload["sticker_items"] = self.stickers
+        if self.webhook_id is not None:
+            payload["webhook_id"] = str(self.webhook_id)
+        if self.application_id is not None:
+            payload["application_id"] = str(self.application_id)
+        if self.interaction is not None:
+            payload["interaction_metadata"] = self.interaction
+        if self.reference is not None:
+            payload["message_reference"] = self.reference.payload()
+        if self.snapshots:
+            payload["message_snapshots"] = self.snapshots
+        if self.type in _ANSWERING and self.reference is not None and not nested:
+            there = self.answered if self.answered and not self.answered.deleted else None
+            payload["referenced_message"] = there.payload(nested=True) if there else None
+        if self.thread is not None and not nested:
+            payload["thread"] = self.thread.payload()
+        return _lean(payload) if world.lean else payload
+
+    def event_payload(self) -> Json:
+        """Return the message as the gateway gives it: it tells the guild and the author's membership too."""
+        payload, guild = self.payload(), self.channel.guild
+        if guild is not None:
+            payload["guild_id"] = str(guild.id)
+            member = guild.members.get(self.author.id)
+            if member is not None and self.webhook is None:
+                payload["member"] = member.payload(user=False, lean=self.channel.world.lean)
+        payload["channel_type"] = self.channel.type
+        return payload
+
+    def snapshot(self) -> Json:
+        """Return what a message tells that forwards this one."""
+        whole = self.payload(nested=True)
+        return {name: whole[name] for name in _FORWARDED if name in whole}
+
+    def _author_payload(self) -> Json:
+        """Return who wrote it: a webhook is shown as it called itself."""
+        if self.webhook is None:
+            return self.author.payload()
+        name = self.name if self.name is not None else self.webhook.name
+        return self.author.payload() | {"username": name, "global_name": None}
+
+    def _mentioned(self, user: User) -> Json:
+        guild = self.channel.guild
+        member = guild.members.get(user.id) if guild else None
+        payload = user.payload()
+        return payload | {"member": member.payload(user=False)} if member else payload
 
     async def edit(self, text: str) -> None:
         """Let its author edit it."""
@@ -233,3 +346,22 @@ class FakeMessage:
 
     def __repr__(self) -> str:
         return f"<{self.shown}: {self.content!r}>"
+
+
+def _lean(payload: Json) -> Json:
+    """Return a message as a server gives it that only speaks like Discord."""
+    payload.setdefault("thread", None)
+    payload["interaction"] = payload["poll"] = None
+    if found := payload.get("reactions"):
+        payload["reactions"] = [{"count": each["count"], "emoji": each["emoji"]} for each in found]
+    return payload
+
+
+def without_content(payload: Json) -> Json:
+    """Return a message for an application that may not read what people write."""
+    nothing: Json = {"content": "", "embeds": [], "attachments": [], "components": []}
+    bare = payload | nothing
+    bare.pop("message_snapshots", None)
+    if answered := payload.get("referenced_message"):
+        bare["referenced_message"] = answered | nothing
+    return bare

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
@@ -24,35 +23,31 @@ from pixi.testing.discord.calls import (
     fault,
     invalid,
     longest,
-    run,
+    run_hooks,
     snowflake,
     within,
 )
-from pixi.testing.discord.messages import Upload
-from pixi.testing.discord.users import Permission, in_channel, in_guild
-from pixi.testing.discord.writing import Allowed, MessageDraft
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
-    from pixi.testing.discord.guilds import Guild
-    from pixi.testing.discord.messages import FakeMessage
-    from pixi.testing.discord.world import World
+from pixi.testing.discord.channels import FakeChannel
+from pixi.testing.discord.guilds import Guild, in_channel, in_guild
+from pixi.testing.discord.messages import Allowed, FakeMessage, MessageDraft, Upload
+from pixi.testing.discord.users import Permission
+from pixi.testing.discord.world import World
 
 LONGEST_CONTENT = 2000
 LONGEST_NONCE = 25
 SETTABLE_FLAGS = (1 << 2) | (1 << 6) | (1 << 12) | (1 << 13) | (1 << 15)
-Handler = Callable[["World", ApiCall], object]
+Handler = Callable[[World, ApiCall], object]
 
 
-async def read(request: web.Request, call: ApiCall) -> None:
-    """Put the body into the call. Raises `RefusedCall` for files that are too large."""
+async def read(request: web.Request, call: ApiCall, largest: int) -> None:
+    """Put the body into the call. Raises `RefusedCall` for files of more than `largest` bytes."""
     if request.content_type == "multipart/form-data":
-        await _parts(request, call)
+        await _parts(request, call, largest)
     elif data := await request.read():
         call.body = json.loads(data)
 
 
-async def _parts(request: web.Request, call: ApiCall) -> None:
+async def _parts(request: web.Request, call: ApiCall, largest: int) -> None:
     async for part in await request.multipart():
         if not isinstance(part, BodyPartReader):
             continue
@@ -65,7 +60,7 @@ async def _parts(request: web.Request, call: ApiCall) -> None:
         kind = part.headers.get("Content-Type", "")
         kind = "" if kind == "application/octet-stream" else kind
         call.uploads[name] = Upload(part.filename, kind, data)
-        if len(data) > call.world.attachment_limit:
+        if len(data) > largest:
             raise fault(40005)
     call.files = tuple(upload.name for upload in call.uploads.values())
 
@@ -261,7 +256,7 @@ class Rest:
         parts = [unquote(part) for part in request.rel_url.raw_path.strip("/").split("/")]
         parts = parts[2:]  # after `/api/v10`
         path = "/" + "/".join(parts)
-        call = ApiCall(self._world, request.method, path, request.query, request.headers)
+        call = ApiCall(request.method, path, request.query, request.headers)
         call.pairs = tuple(request.query.items())
         self.calls.append(call)
         self.running += 1
@@ -283,9 +278,9 @@ class Rest:
             route = self._find(call, parts)
             if not route.open and request.headers.get("Authorization") != f"Bot {self._world.token}":
                 raise RefusedCall(401, 0, "401: Unauthorized")
-            await read(request, call)
-            headers = self.limits.pass_(call)
-            await run(self.early, call)
+            await read(request, call, self._world.attachment_limit)
+            headers = self.limits.count(call)
+            await run_hooks(self.early, call)
             done = route.handler(self._world, call)
             if isinstance(done, ApiAnswer):
                 status, body = done.status, done.body
@@ -293,7 +288,7 @@ class Rest:
                 status, body = 200, done
             call.status, call.answer = status, body
             self._world.changed()
-            await run(self.late, call)
+            await run_hooks(self.late, call)
         except RefusedCall as refused:
             status, body = refused.status, refused.body
             headers |= refused.headers

@@ -12,25 +12,16 @@ from typing import Self, TypeVar
 import msgspec
 from aiohttp import web
 
-from pixi.testing.discord import (
-    commands,
-    interactions,
-    message_routes,
-    payloads,
-    place_routes,
-    webhook_routes,
-)
+from pixi.testing.discord import interactions, message_routes, place_routes, webhook_routes
 from pixi.testing.discord.calls import ApiCall, Callback, DropConnection, Hook, Json, Limit, RefusedCall
 from pixi.testing.discord.channels import FakeChannel
-from pixi.testing.discord.commands import Commands, FakeCommand
+from pixi.testing.discord.commands import FakeCommand
 from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection
 from pixi.testing.discord.guilds import Guild
-from pixi.testing.discord.hub import Hub
-from pixi.testing.discord.ids import Snowflakes
 from pixi.testing.discord.interactions import Interaction, OptionValue
 from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import Rest
-from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
+from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, Snowflakes, User
 from pixi.testing.discord.world import LIMIT, World
 
 # ruff: noqa: ASYNC109 — a test says how long it waits, in the call
@@ -40,7 +31,7 @@ T = TypeVar("T")
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 _NAPS = 10  # in which `idle` waits
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
-ROUTES = [*message_routes.ROUTES, *place_routes.ROUTES, *webhook_routes.ROUTES, *commands.ROUTES]
+ROUTES = [*message_routes.ROUTES, *place_routes.ROUTES, *webhook_routes.ROUTES]
 
 
 class LoopbackDiscord:
@@ -69,8 +60,6 @@ class LoopbackDiscord:
         self.bot = User(ids.next(), bot, bot=True)
         self.world = World(self.bot, TOKEN, ids)
         self.world.lean = lean
-        self.world.hub = Hub(self.world)
-        self.world.commands = Commands(self.world)
         self.world.gateway = self.gateway = Gateway(self.world)
         self.rest = Rest(self.world, ROUTES)
         self._landlord: User | None = None
@@ -146,7 +135,7 @@ class LoopbackDiscord:
         guild.bot_role = guild.role(self.bot.name, bot_may, bot=True)
         guild.bot_member.roles.append(guild.bot_role)
         self.world.guilds[guild.id] = guild
-        self.world.hub.open_guild(guild)
+        self.gateway.open_guild(guild)
         return guild
 
     def person(
@@ -206,7 +195,7 @@ class LoopbackDiscord:
 
     async def ready(self, sessions: int = 1, timeout: float = LIMIT) -> None:
         """Return once so many sessions are connected."""
-        await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
+        await self.wait_for(lambda: len(self.gateway.live()) >= sessions, timeout)
 
     async def idle(self, quiet: float = 0.05, timeout: float = LIMIT) -> None:
         """Return once no request is being answered and nothing has happened for a while.
@@ -276,10 +265,6 @@ class LoopbackDiscord:
         """Set the global limit."""
         self.rest.limits.whole = Limit("*", re.compile(""), limit, seconds)
 
-    def payload(self, message: FakeMessage) -> Json:
-        """Return a message as REST gives it."""
-        return payloads.message(message, self.world)
-
     # What troubles the gateway. `shard` names one; None: all.
 
     def disconnect(self, code: int = 4000, *, shard: int | None = None) -> None:
@@ -295,8 +280,8 @@ class LoopbackDiscord:
     def lose_events(self, *, shard: int | None = None, disconnect: bool = True) -> None:
         """Forget sessions: RESUME is refused, and what happens until the next IDENTIFY is missed."""
         lines = self._lines(shard)
-        for session in self.world.hub.chosen(shard):
-            self.world.hub.end(session)
+        for session in self.gateway.chosen(shard):
+            self.gateway.end(session)
         if disconnect:
             for line in lines:
                 line.close(4000)
@@ -317,7 +302,7 @@ class LoopbackDiscord:
 
     def replay(self, count: int = 1) -> None:
         """Send the last events once more, as they were."""
-        for session in self.world.hub.sessions.values():
+        for session in self.gateway.sessions.values():
             if session.line is not None:
                 for _, raw in list(session.kept)[-count:]:
                     session.line.send(raw)
@@ -332,12 +317,12 @@ class LoopbackDiscord:
         for line in self._lines(shard):
             line.say(INVALID_SESSION, resumable)
         if not resumable:
-            for session in self.world.hub.chosen(shard):
-                self.world.hub.end(session)
+            for session in self.gateway.chosen(shard):
+                self.gateway.end(session)
 
     def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
         """Send any event, of a kind that nobody thought of."""
-        for session in self.world.hub.chosen(shard):
+        for session in self.gateway.chosen(shard):
             session.push(event, msgspec.json.encode(payload))
 
     def _lines(self, shard: int | None) -> list[GatewayConnection]:
@@ -345,8 +330,6 @@ class LoopbackDiscord:
         return [
             one for one in every if shard is None or (one.session is not None and one.session.shard == shard)
         ]
-
-    # ruff: noqa: ASYNC109 — a test says how long it waits, in the call
 
     # What people do with commands.
 
@@ -369,9 +352,9 @@ class LoopbackDiscord:
         Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
         not offer, and `PermissionError` for what it would not let them use.
         """
-        command, data = interactions.typed(self.world, person, channel, line, options or {})
+        command, data = interactions.typed(person, channel, line, options or {})
         kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
+        return interactions.begin(kind, person, channel, data, locale=locale, command=command)
 
     async def complete(
         self,
@@ -387,17 +370,16 @@ class LoopbackDiscord:
     ) -> list[Json]:
         """Return what autocomplete offers to somebody who typed so much of an option."""
         given = {**(options or {}), option: typed}
-        command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
-        begun = interactions.begin(
-            self.world, interactions.AUTOCOMPLETE, person, channel, data, locale=locale, command=command
-        )
+        command, data = interactions.typed(person, channel, line, given, focused=option)
+        kind = interactions.AUTOCOMPLETE
+        begun = interactions.begin(kind, person, channel, data, locale=locale, command=command)
         return (await begun.responded(timeout)).choices
 
     async def message_menu(self, person: User, message: FakeMessage, name: str) -> Interaction:
         """Choose a command as a person, in the menu of a message."""
-        command, data = interactions.on_message(self.world, person, message, name)
+        command, data = interactions.on_message(person, message, name)
         kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, message.channel, data, command=command)
+        return interactions.begin(kind, person, message.channel, data, command=command)
 
     async def press(
         self, person: User, message: FakeMessage, custom_id: str, *, locale: str | None = None
@@ -408,9 +390,7 @@ class LoopbackDiscord:
         """
         data: Json = {"custom_id": custom_id, "component_type": 2}
         kind = interactions.COMPONENT
-        return interactions.begin(
-            self.world, kind, person, message.channel, data, locale=locale, source=message
-        )
+        return interactions.begin(kind, person, message.channel, data, locale=locale, source=message)
 
 
 def _hooked(home: list[Hook], method: str, path: str, callback: Callback, times: int | None) -> Hook:

@@ -1,18 +1,51 @@
-"""People and bots, and what they are in a guild."""
+"""Ids; people and bots; roles, emoji and stickers."""
 
 from __future__ import annotations
 
 import enum
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 
 from pixi.testing.discord.calls import Json
-from pixi.testing.discord.ids import moment
 
-if TYPE_CHECKING:
-    from pixi.testing.discord.channels import FakeChannel
-    from pixi.testing.discord.guilds import Guild
+EPOCH_MS = 1_420_070_400_000
+_DAY_MS = 86_400_000
+
+
+class Snowflakes:
+    """Makes ids, none of them twice."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._guild_ms = int(time.time() * 1000) - EPOCH_MS - 400 * _DAY_MS
+        self._old = 0
+
+    def next(self, age: float = 0.0) -> int:
+        """Return an id of now, greater than any before it; or one of something that is `age` seconds old."""
+        now = int(time.time() * 1000) - EPOCH_MS
+        if age:
+            self._old = (self._old + 1) & 0x3FFFFF
+            return (now - int(age * 1000)) << 22 | self._old
+        self._last = max(self._last + 1, now << 22)
+        return self._last
+
+    def guild(self, shard: int | None = None, of: int = 1) -> int:
+        """Return an id for a guild, on a shard if one is named."""
+        self._guild_ms += 1
+        while shard is not None and self._guild_ms % of != shard:
+            self._guild_ms += 1
+        return self._guild_ms << 22
+
+
+def moment(seconds: float) -> str:
+    """Return a time since 1970 as Discord writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+
+
+def time_of(snowflake: int) -> float:
+    """Return when it was made, in seconds since 1970."""
+    return ((snowflake >> 22) + EPOCH_MS) / 1000
 
 
 class Permission(enum.IntFlag):
@@ -44,67 +77,6 @@ _MANAGING = P.ADMINISTRATOR | P.MANAGE_GUILD | P.MANAGE_MESSAGES | P.MANAGE_WEBH
 EVERYONE = ALL & ~(_MANAGING | P.MENTION_EVERYONE)
 IN_DIRECT_MESSAGES = ALL & ~(_MANAGING | P.CONNECT | P.CHANGE_NICKNAME | P.SEND_MESSAGES_IN_THREADS)
 NEEDS_SENDING = P.MENTION_EVERYONE | P.ATTACH_FILES | P.EMBED_LINKS
-
-
-def in_guild(guild: Guild, user: User) -> Permission:
-    """Return what `user` may do in a guild, before any channel has its say. Strangers may nothing."""
-    if user is guild.owner:
-        return ALL
-    member = guild.members.get(user.id)
-    if member is None:
-        return NONE
-    allowed = guild.everyone.permissions
-    for role in member.roles:
-        allowed |= role.permissions
-    return ALL if allowed & P.ADMINISTRATOR else allowed
-
-
-def in_channel(channel: FakeChannel, user: User) -> Permission:
-    """Return what `user` may do in a channel; a thread takes the overwrites of its parent."""
-    guild = channel.guild
-    if guild is None:
-        return IN_DIRECT_MESSAGES if user in channel.recipients else NONE
-    allowed = in_guild(guild, user)
-    member = guild.members.get(user.id)
-    if allowed == ALL or member is None:
-        return allowed
-    place = channel.parent if channel.is_thread and channel.parent else channel
-    overwrites = place.overwrites
-    if overwrites:
-        if guild.id in overwrites:
-            allow, deny = overwrites[guild.id]
-            allowed = allowed & ~deny | allow
-        allow = deny = NONE
-        for role in member.roles:
-            if role.id in overwrites:
-                allow |= overwrites[role.id][0]
-                deny |= overwrites[role.id][1]
-        allowed = allowed & ~deny | allow
-        if user.id in overwrites:
-            allow, deny = overwrites[user.id]
-            allowed = allowed & ~deny | allow
-    if member.silenced_until > time.time():
-        allowed &= P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY
-    return _implied(channel, user, allowed)
-
-
-def _implied(channel: FakeChannel, user: User, allowed: Permission) -> Permission:
-    if not allowed & P.VIEW_CHANNEL:
-        return NONE
-    if channel.is_thread:
-        if channel.private and user.id not in channel.thread_members and not allowed & P.MANAGE_THREADS:
-            return NONE
-        # In a thread, the right to send in threads stands for the right to send.
-        may_send = bool(allowed & P.SEND_MESSAGES_IN_THREADS)
-    else:
-        may_send = bool(allowed & P.SEND_MESSAGES)
-    return allowed if may_send else allowed & ~NEEDS_SENDING
-
-
-def may_send(channel: FakeChannel, user: User) -> bool:
-    """Return whether `user` may write there."""
-    needed = P.SEND_MESSAGES_IN_THREADS if channel.is_thread else P.SEND_MESSAGES
-    return bool(in_channel(channel, user) & (P.SEND_MESSAGES if channel.guild is None else needed))
 
 
 @dataclass(eq=False, slots=True)
@@ -232,8 +204,8 @@ class Member:
     silenced_until: float = 0.0
     joined: float = field(default_factory=time.time)
 
-    def payload(self, *, user: bool = True) -> Json:
-        """Return the client's view; messages leave the user out."""
+    def payload(self, *, user: bool = True, lean: bool = False) -> Json:
+        """Return the client's view; messages leave the user out. A `lean` server tells roles whole."""
         payload: Json = {
             "nick": self.nick,
             "avatar": self.avatar,
@@ -242,4 +214,6 @@ class Member:
             "flags": 0,
             "communication_disabled_until": moment(self.silenced_until) if self.silenced_until else None,
         }
+        if lean:
+            payload["roles"] = [{"id": str(role.id), "name": "a role"} for role in self.roles]
         return payload | {"user": self.user.payload()} if user else payload

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from pixi.testing.discord import interactions, payloads, routing, writing
+from pixi.testing.discord import interactions, routing
 from pixi.testing.discord.calls import ApiCall, Json, RefusedCall, fault, invalid, longest, snowflake, within
-from pixi.testing.discord.channels import MOST_PER_CHANNEL, FakeChannel, Webhook, hooks_of, new_webhook
+from pixi.testing.discord.channels import MOST_WEBHOOKS, FakeChannel, Webhook
+from pixi.testing.discord.commands import CHAT
 from pixi.testing.discord.interactions import LOADING, Interaction
 from pixi.testing.discord.message_routes import change
-from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY, MessageDraft
 from pixi.testing.discord.routing import ApiRoute, need, visible
-from pixi.testing.discord.users import Permission as P
-from pixi.testing.discord.writing import MessageDraft
-
-if TYPE_CHECKING:
-    from pixi.testing.discord.world import World
+from pixi.testing.discord.users import P
+from pixi.testing.discord.world import World
 
 TRUE = frozenset({"true", "True", "1"})
 MESSAGE, PROMISE, UPDATE, CHOICES = 4, 5, 7, 8
@@ -59,7 +56,7 @@ def callback(world: World, call: ApiCall) -> object:
     interaction.response, interaction.responded_at = kind, time.monotonic()
     if call.query.get("with_response") not in TRUE:
         return None
-    return _told(world, interaction)
+    return _told(interaction)
 
 
 def _choices(data: Json) -> list[Json]:
@@ -74,11 +71,11 @@ def _choices(data: Json) -> list[Json]:
     return choices
 
 
-def _told(world: World, interaction: Interaction) -> Json:
+def _told(interaction: Interaction) -> Json:
     told: Json = {"interaction": {"id": str(interaction.id), "type": interaction.type}}
     if interaction.original is not None:
         told["interaction"]["response_message_id"] = str(interaction.original.id)
-        message = payloads.message(interaction.original, world)
+        message = interaction.original.payload()
         told["resource"] = {"type": interaction.response, "message": message}
     return told
 
@@ -86,11 +83,15 @@ def _told(world: World, interaction: Interaction) -> Json:
 def _write(
     world: World, interaction: Interaction, draft: MessageDraft, message_id: int | None = None
 ) -> None:
-    menu = interaction.command is not None and interaction.command.type != 1
-    interaction.original = writing.write(
-        world, interaction.channel, world.bot, draft, interaction=interaction.metadata(),
-        reply_type=CONTEXT_MENU_REPLY if menu else SLASH_REPLY, message_id=message_id,
-    )  # fmt: skip
+    menu = interaction.command is not None and interaction.command.type != CHAT
+    interaction.original = world.write(
+        interaction.channel,
+        world.bot,
+        draft,
+        message_id=message_id,
+        interaction=interaction.metadata(),
+        reply_type=CONTEXT_MENU_REPLY if menu else SLASH_REPLY,
+    )
 
 
 def fill(world: World, interaction: Interaction, draft: MessageDraft) -> None:
@@ -108,12 +109,12 @@ def follow_up(world: World, call: ApiCall, interaction: Interaction) -> object:
     draft = routing.draft_of(call, world)
     if interaction.deferred and interaction.original is not None:
         fill(world, interaction, draft)
-        return payloads.message(interaction.original, world)
-    message = writing.write(
-        world, interaction.channel, world.bot, draft, interaction=interaction.metadata(), reply_type=REPLY
+        return interaction.original.payload()
+    message = world.write(
+        interaction.channel, world.bot, draft, interaction=interaction.metadata(), reply_type=REPLY
     )
     interaction.followups.append(message)
-    return payloads.message(message, world)
+    return message.payload()
 
 
 def name_of(value: object, field: str) -> None:
@@ -136,9 +137,9 @@ def create(world: World, call: ApiCall) -> object:
     fields = routing.fields_of(call)
     name_of(fields.get("name"), "name")
     avatar = routing.image(fields.get("avatar"), "avatar")
-    if len(hooks_of(world, channel)) >= MOST_PER_CHANNEL:
+    if len(channel.webhooks) >= MOST_WEBHOOKS:
         raise fault(30007)
-    hook = new_webhook(world, channel, fields["name"], world.bot)
+    hook = channel.new_webhook(fields["name"], world.bot)
     hook.avatar = hook.face.avatar = avatar
     return hook.payload()
 
@@ -147,7 +148,7 @@ def of_channel(world: World, call: ApiCall) -> object:
     """Return the webhooks of a channel; tokens are told for the application's own ones alone."""
     channel = visible(world, call)
     need(world, channel, P.MANAGE_WEBHOOKS)
-    return [hook.payload() for hook in hooks_of(world, channel)]
+    return [hook.payload() for hook in channel.webhooks]
 
 
 def hook_of(world: World, call: ApiCall) -> Webhook:
@@ -190,8 +191,8 @@ def execute(world: World, call: ApiCall) -> object:
     draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
     draft.check()
     channel = _place(world, call, hook)
-    message = writing.write(world, channel, hook.face, draft, webhook=hook, name=name)
-    return payloads.message(message, world) if call.query.get("wait") in TRUE else None
+    message = world.write(channel, hook.face, draft, webhook=hook, name=name)
+    return message.payload() if call.query.get("wait") in TRUE else None
 
 
 def _place(world: World, call: ApiCall, hook: Webhook) -> FakeChannel:
@@ -219,7 +220,7 @@ def edit_original(world: World, call: ApiCall) -> object:
         fill(world, interaction, routing.draft_of(call, world))
     else:
         change(world, message, call, routing.fields_of(call))
-    return payloads.message(message, world)
+    return message.payload()
 
 
 _HOOK = "/webhooks/{webhook}"

@@ -67,7 +67,7 @@ class Stage:
         for step in reversed(path):
             given = [{"name": step, "type": 1, "options": given}]
         data = {"id": str(command.id), "name": name, "type": 1, "options": given}
-        begun = used.begin(self.discord.world, used.COMMAND, who, where, data, locale="en-US")
+        begun = used.begin(used.COMMAND, who, where, data, locale="en-US")
         await begun.answered()
         return begun
 

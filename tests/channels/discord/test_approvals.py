@@ -17,7 +17,7 @@ from pixi.channels.discord.slash.translations import Translations
 from pixi.core.channel import Question
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
-from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, Permission, User, payloads
+from pixi.testing.discord import FakeChannel, FakeMessage, Interaction, Permission, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.waiting import until
@@ -325,7 +325,7 @@ async def test_of_whom_no_language_is_known_the_server_s_is_spoken(room: Room) -
     ):
         room.backend.personas = {"pixi": Persona("Pixi", "", language=persona, summon=("pixi",))}
         room.guild.locale = server
-        room.discord.world.tell_guild("GUILD_UPDATE", room.guild, payloads.guild(room.guild))
+        room.discord.world.tell_guild("GUILD_UPDATE", room.guild, room.guild.payload())
         async with asked(room, question(room.mo, nonce=label)) as open_:
             assert next(iter(open_.message.buttons)) == label
 

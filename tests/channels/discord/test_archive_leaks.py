@@ -12,7 +12,7 @@ from pixi.channels.discord.archive.visibility import NOT_HERE
 from pixi.core.channel import Archive, ArchiveQuery, Asker
 from pixi.core.errors import ChannelError
 from pixi.testing.discord import FakeChannel, FakeRole, Permission, User
-from pixi.testing.discord.users import in_channel
+from pixi.testing.discord.guilds import in_channel
 from tests.channels.discord.archives import SEARCH, reading_room
 from tests.channels.discord.room import Room
 from tests.waiting import until

@@ -279,7 +279,7 @@ async def test_a_long_forwarded_message_is_clipped(here: Post) -> None:
 async def test_a_poll_is_told_with_its_answers(here: Post) -> None:
     await here.room.say(here.server.landlord, "vote")
     message: discord.Message = (await heard(here.bot, "message"))[-1]
-    payload = here.server.payload(here.room.messages[-1]) | {
+    payload = here.room.messages[-1].payload() | {
         "id": str(here.server.world.ids.next()),
         "guild_id": str(message.guild.id) if message.guild else "",
         "poll": {

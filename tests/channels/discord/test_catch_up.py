@@ -1,5 +1,5 @@
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import discord
@@ -66,6 +66,22 @@ async def test_what_came_after_the_watermark_is_heard_in_its_order(here: Incomin
     here.sent("two", 20)
 
     assert await Return(here).catch_up() == ["one", "two"]
+
+
+async def test_an_unknown_channel_that_is_met_while_guilds_are_looked_through_is_left_for_the_next_time(
+    here: Incoming,
+) -> None:
+    mark(here, here.sent("known", 100))
+    here.sent("one", 50)
+    coming = Return(here)
+
+    def guilds() -> Iterator[discord.Guild]:
+        yield from here.client.guilds
+        coming.marks.meet(4_711, 4_712)  # in a thread that another shard was not told of, meanwhile
+
+    await coming.marks.load(BOT, discord.utils.time_snowflake(discord.utils.utcnow()))
+    missed = await coming.catching_up.missed(guilds(), direct=True)
+    assert [each.channel.id for each in missed] == [GENERAL]
 
 
 async def test_a_channel_where_nothing_came_is_not_asked_for(here: Incoming) -> None:

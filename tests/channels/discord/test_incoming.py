@@ -9,7 +9,7 @@ import pytest
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.incoming import dispatch
 from pixi.channels.discord.outgoing.channel import NOTICE, DiscordChannels
-from pixi.channels.discord.outgoing.context import PostingContext
+from pixi.channels.discord.outgoing.delivery import PostingContext
 from pixi.core.channel import Channel
 from pixi.core.errors import StoreError
 from pixi.core.message import Message

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.formatting import units, without_misleading_markup
-from pixi.channels.discord.outgoing.splitting import LIMIT
+from pixi.channels.discord.formatting import LIMIT, units, without_misleading_markup
 from tests.channels.discord.scene import Scene
 from tests.steps import grows_in_proportion
 

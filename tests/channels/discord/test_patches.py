@@ -148,8 +148,7 @@ async def test_a_frame_that_nobody_can_read_costs_a_connection_and_a_line(
                 await until(lambda: server.resumed, "the session is resumed")
                 await server.say(f"<@{BOT}> still there?")
                 await until(lambda: texts(here), "what is said after it is heard")
-                beating = [each for each in threading.enumerate() if isinstance(each, KeepAliveHandler)]
-                assert len(beating) == 1
+                await until(lambda: len(_beating()) == 1, "the thread of the first connection ends")
         told, lost = lines(caplog)
         assert told.startswith("the gateway sent a frame that cannot be read (")
         assert lost == "shard 0 lost its connection"
@@ -200,6 +199,10 @@ async def test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seld
             await until(lambda: len(server.identified) == 2, "it is connected again")
             await server.say(f"<@{BOT}> hi")
             await until(lambda: texts(here), "it is heard")
+
+
+def _beating() -> list[KeepAliveHandler]:
+    return [each for each in threading.enumerate() if isinstance(each, KeepAliveHandler)]
 
 
 def test_discord_py_is_left_as_it_was() -> None:

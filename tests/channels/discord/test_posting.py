@@ -10,7 +10,7 @@ import discord
 import pytest
 
 from pixi.channels.discord import requests
-from pixi.channels.discord.outgoing import context, delivery
+from pixi.channels.discord.outgoing import delivery
 from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.channels.discord.requests import RetryTimer
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
@@ -447,7 +447,7 @@ async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
         gc.collect()  # who speaks there is forgotten meanwhile; when it last did so is not
     await asyncio.sleep(0.05)
     assert scene.rest.said() == ["hm"]
-    monkeypatch.setattr(context, "_EXCUSE_SECONDS", 0.0)
+    monkeypatch.setattr(delivery, "_BETWEEN_EXCUSES", 0.0)
     scene.channel().excuse()
     await until(lambda: scene.rest.said() == ["hm", "hm"], "it says so again")
 
@@ -469,7 +469,6 @@ async def test_a_channel_is_one_object_while_it_is_held_and_nothing_after(scene:
     assert scene.channel() is channel
     assert scene.channel(THREAD) is not channel
     assert (channel.growing, channel.paced) == (False, True)
-    assert channel.address == f"discord:{BOT}:{GENERAL}:pixi"
     del channel
     gc.collect()
     assert len(scene.channels._alive) == 0

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import discord
 import pytest
 
-from pixi.channels.discord import rest_places
+from pixi.channels.discord import places as module
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
 from pixi.channels.discord.gateway.preflight import find_server
-from pixi.channels.discord.rest_places import RestPlaces
+from pixi.channels.discord.places import RestPlaces
 from pixi.testing.discord import LoopbackDiscord, Permission
 
 
@@ -43,7 +43,7 @@ async def test_conversations_that_begin_at_once_ask_about_their_guild_once(
 async def test_a_channel_that_was_closed_meanwhile_is_known_as_closed(
     server: LoopbackDiscord, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest_places, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
     guild = server.guild("Pancake house")
     room = guild.channel("kitchen")
     places = RestPlaces(client)

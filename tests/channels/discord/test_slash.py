@@ -570,7 +570,7 @@ async def test_a_server_that_leaves_something_out_is_understood(here: Stage, mis
 
     here.discord.world.tell_bot = tell  # type: ignore[method-assign]
     for where in (here.general, here.discord.dm(here.mo)):
-        begun = used.begin(here.discord.world, used.COMMAND, here.mo, where, data)
+        begun = used.begin(used.COMMAND, here.mo, where, data)
         await begun.answered()
         assert embed(begun)["title"] == "How I am doing"
 
@@ -581,7 +581,7 @@ async def test_an_interaction_that_makes_no_sense_ends_in_one_line(
     command = here.discord.world.commands.kept.get((1, "persona"))
     assert command is not None
     data = {"id": str(command.id), "name": "persona", "type": 1, "options": [{"type": 3}]}
-    used.begin(here.discord.world, used.COMMAND, here.boss, here.general, data)
+    used.begin(used.COMMAND, here.boss, here.general, data)
     await until(lambda: lines(caplog))
     assert all("\n" not in line for line in lines(caplog))
     assert not any(record.exc_info for record in caplog.records)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from pixi.channels.discord.formatting import units
-from pixi.channels.discord.outgoing.splitting import LIMIT, clean, split
+from pixi.channels.discord.formatting import LIMIT, units
+from pixi.channels.discord.outgoing.splitting import clean, split
 from tests.steps import grows_in_proportion
 
 FAMILY = "👩‍👩‍👧"

@@ -104,7 +104,6 @@ async def test_a_bot_that_is_here_for_the_first_time_remembers_since_when_at_onc
     await written(marks, backend)
 
     assert backend.marks == {"discord:1:0:": 40}
-    assert marks.channels == []
 
 
 async def test_the_first_message_of_a_channel_can_be_found_again_while_it_is_still_being_dealt_with() -> None:

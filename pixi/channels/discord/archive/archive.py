@@ -23,7 +23,7 @@ from pixi.channels.discord.archive.search import (
     written,
 )
 from pixi.channels.discord.archive.visibility import NOT_HERE, ChannelOrThread, Visibility
-from pixi.channels.discord.outgoing.context import PostingContext
+from pixi.channels.discord.outgoing.delivery import PostingContext
 from pixi.channels.discord.places import own_member
 from pixi.channels.discord.requests import DiscordRefused
 from pixi.core.channel import ArchiveQuery, Asker, ForumPost, FoundMessages, FoundPosts, Way

@@ -98,7 +98,7 @@ class HistoryRequests:
         """Return a page of a guild's search, and how many messages were found in all.
 
         Raises:
-            Indexing: it is too early.
+            IndexNotReady: it is too early.
         """
         route = Route("GET", "/guilds/{guild_id}/messages/search", guild_id=guild)
         query = [*terms, ("limit", str(SEARCH_PAGE)), ("offset", str(offset))]

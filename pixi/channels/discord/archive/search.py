@@ -168,7 +168,7 @@ class SearchTerms(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """A message that was found, and may be told; `text` is all that can be read of it."""
+    """A message that was found and may be told, and where it stands."""
 
     message: IncomingMessage
     place: ChannelOrThread
@@ -320,7 +320,9 @@ async def _scanned(
     hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
     texts = [hit.text for hit in hits]
     best = await best_first(terms.words, texts, _MATCHES)
-    partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if missing else ""
+    partial = NOT_ALL if missing else ""
+    if hits and not any(texts):
+        partial = NOT_SHOWN
     return [hits[number] for number in best], partial
 
 

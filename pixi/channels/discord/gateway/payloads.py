@@ -31,8 +31,6 @@ _OF_A_MESSAGE_THAT_COUNTS = frozenset(
 )
 """Parts of a message without which it would be another."""
 
-_NOBODY: Mapping[str, Any] = {"id": 0, **_OF_USER}
-
 
 def complete(event: str, data: Any) -> bool:
     """Complete an event of the gateway in place; return False if it tells nothing and is to be dropped.
@@ -68,11 +66,8 @@ def with_less(event: str, data: Any) -> Iterator[Any]:
             # What it quotes is looked up by the reference, or not told of.
             yield {key: value for key, value in data.items() if key != "referenced_message"}
             kept = {key: value for key, value in data.items() if key in _OF_A_MESSAGE_THAT_COUNTS}
-            yield (
-                kept | {"message_reference": data["message_reference"]}
-                if "message_reference" in data
-                else kept
-            )
+            if "message_reference" in data:
+                yield kept | {"message_reference": data["message_reference"]}
             yield kept
 
 
@@ -95,8 +90,8 @@ def _complete_message(data: Json) -> None:
         data.setdefault("type", _REPLY)
         reference.setdefault("channel_id", data.get("channel_id"))
     _fill(data, _OF_MESSAGE)
-    if not (author := data.setdefault("author", dict(_NOBODY))).get("id"):
-        author["id"] = _NOBODY["id"]
+    author = data.setdefault("author", {})
+    author["id"] = author.get("id") or 0  # nobody's
     _fill(author, _OF_USER)
     if (member := data.get("member")) is not None:
         if "roles" not in member:  # nobody is to pass for somebody without roles: they are asked for

@@ -37,16 +37,16 @@ Readable = InGuild | discord.DMChannel
 
 
 class Watermarks:
-    """Raised in memory at once, and written together every few seconds and at the end."""
+    """The watermarks of all channels: raised in memory at once, written every few seconds and at the end."""
 
     def __init__(self, backend: BotBackend) -> None:
         self._backend = backend
-        self._bot = 0
-        self._marks: dict[int, int] = {}
-        self._unwritten: dict[int, int] = {}
+        self._bot = 0  # its id, from `load` on
+        self._marks: dict[int, int] = {}  # ids of messages by channel
+        self._unwritten: dict[int, int] = {}  # those that were raised since the last write
         self._frozen: set[int] = set()
-        self._failing = False
-        self._new = asyncio.Event()  # something stands here that was not there before
+        self._failing = False  # the last write failed, and the log told so
+        self._new = asyncio.Event()  # a channel has its first watermark, to be written at once
 
     async def load(self, bot: int, now: int) -> None:
         """Read what the last process wrote. `now` is an id of a message that would be written now: a bot
@@ -71,11 +71,6 @@ class Watermarks:
     def marks(self) -> Mapping[int, int]:
         """The watermarks, by channel."""
         return self._marks
-
-    @property
-    def channels(self) -> list[int]:
-        """The channels that have a watermark."""
-        return [channel for channel in self._marks if channel != _NOWHERE]
 
     def meet(self, channel_id: int, message_id: int) -> None:
         """A message is about to be dealt with. In a channel that has no watermark, one is set below it and
@@ -250,8 +245,9 @@ class CatchUp:
         if waiting:
             _log.info("%d messages that were missed in %s were heard", len(waiting), channel_label(channel))
 
-    async def _direct(self, marks: dict[int, int], oldest: int) -> list[MissedChannel]:
-        unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
+    async def _direct(self, marks: Mapping[int, int], oldest: int) -> list[MissedChannel]:
+        get_channel = self._client.get_channel
+        unannounced = [each for each in marks if each != _NOWHERE and get_channel(each) is None]
         unannounced.sort(key=lambda each: -marks[each])
         found: dict[int, MissedChannel] = {}
 

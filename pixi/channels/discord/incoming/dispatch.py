@@ -135,8 +135,8 @@ class Dispatcher:
         self._recent = recent
         self._ready = ready
         self._was_ready = False
-        self._lost: set[int] = set()  # shards
-        self._starting: set[int] = set()
+        self._lost: set[int] = set()  # shards whose connection is lost
+        self._starting: set[int] = set()  # shards whose queues are held, as a new session begins
         self._beside: set[asyncio.Task[None]] = set()
         self._stopped = False
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())

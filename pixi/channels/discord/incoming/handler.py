@@ -223,7 +223,9 @@ class MessageHandler:
         self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
         self._attachments = AttachmentReader()
         self._given: LRU[int, _Given] = LRU(_GIVEN)
-        self._excused: set[int] = set()  # messages that the store did not take, of which people were told
+        self._excused: LRU[int, bool] = LRU(
+            _GIVEN
+        )  # messages not taken by the store, of which people were told
 
     async def handle(self, message: IncomingMessage) -> None:
         """Give a message to the personas that it is for; remember it for the others.
@@ -242,7 +244,7 @@ class MessageHandler:
             self._recent.unsee(message.id)
             self._recent.delete(message.channel.id, message.id)  # else it would be recorded as overheard
             raise
-        self._excused.discard(message.id)
+        self._excused.drop(message.id)
 
     async def edited(self, message: IncomingMessage) -> None:
         """Pass on that a message was edited, or that Discord added a box to it.
@@ -389,8 +391,8 @@ class MessageHandler:
                 await self._tell_of_others(message, persona, quoted, channel)
                 await self._backend.receive(given, channel)
             except StoreError:
-                if message.id not in self._excused:
-                    self._excused.add(message.id)
+                if self._excused.get(message.id) is None:
+                    self._excused.put(message.id, True)
                     channel.excuse()
                 raise
             self._recent.tell(message.channel.id, persona, message.id)
@@ -416,12 +418,9 @@ class MessageHandler:
 
     async def _whole(self, message: IncomingMessage, rules: Rules) -> tuple[str, tuple[Image, ...]]:
         """Return the text of a message with what it carries, and its pictures where they can be seen."""
-        title = thread_title(message) if message.id == message.channel.id else ""
-        text = (
-            f"{title}\n{message.words(rules.text_characters)}"
-            if title
-            else message.words(rules.text_characters)
-        )
+        text = message.words(rules.text_characters)
+        if message.id == message.channel.id and (title := thread_title(message)):
+            text = f"{title}\n{text}"
         carried = await self._carried(message, rules)
         return "\n".join(part for part in (text, carried.text) if part) or NO_WORDS, carried.images
 

@@ -13,28 +13,33 @@ import discord
 from msgspec.structs import replace
 
 from pixi.channels.discord.archive.archive import archive_of
-from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
-from pixi.channels.discord.formatting import one_line, without_misleading_markup
+from pixi.channels.discord.backend import BotBackend, parse_address
+from pixi.channels.discord.formatting import one_line, without_misleading_markup, without_pings
 from pixi.channels.discord.incoming.message import IncomingMessage
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.content import MessageContent, picture_content, post_card
-from pixi.channels.discord.outgoing.context import PostingContext
-from pixi.channels.discord.outgoing.delivery import (
-    NONCE_SECONDS,
-    Delivery,
-    allowed_mentions,
-    author_of,
+from pixi.channels.discord.outgoing.delivery import NONCE_SECONDS, Delivery, PostingContext
+from pixi.channels.discord.outgoing.emoji import (
+    find_emoji,
+    names_of,
     own_emoji,
-    with_author_mentioned,
+    own_stickers,
+    sticker_content,
     with_own_emoji,
-    without_pings,
 )
-from pixi.channels.discord.outgoing.emoji import find_emoji, names_of, own_stickers, sticker_content
 from pixi.channels.discord.outgoing.identities import Profiles, Webhooks
 from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.permissions import Directory, missing_permissions
-from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
+from pixi.channels.discord.places import (
+    MESSAGEABLE,
+    channel_label,
+    guild_id_of,
+    guild_in,
+    runs_all_shards,
+    runs_shard_of,
+    venue_of,
+)
 from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
 from pixi.core.channel import TAKEN_OVER, Archive, Channel, Question
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
@@ -74,12 +79,6 @@ class DiscordChannel(Channel):
         self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
         self._told = ""  # the last refusal, of which the log knows already
-
-    @property
-    def address(self) -> str:
-        """The address by which `DiscordChannels.open` opens it again."""
-        me = self._context.client.user
-        return str(ConversationAddress(me.id if me else 0, self.target.id, self._persona))
 
     @property
     def venue(self) -> Venue:
@@ -272,9 +271,9 @@ class DiscordChannel(Channel):
             if self._knows_nonces_since(earlier):
                 return None
             raise
+        if found is None and not text and self._by_webhook:
+            raise ChannelForgot("a webhook posts a sticker as a link, so nobody knows which one it was.")
         if found is None:
-            if not text and self._by_webhook:
-                raise ChannelForgot("a webhook posts a sticker as a link, so nobody knows which one it was.")
             return None
         self._remember(found)
         return str(found)
@@ -282,7 +281,7 @@ class DiscordChannel(Channel):
     def _knows_nonces_since(self, earlier: int | None) -> bool:
         """Return whether Discord still remembers the nonces of what was posted after that message."""
         if earlier is None or self._by_webhook:
-            return False  # a webhook's it never learned
+            return False  # of a webhook's messages it never learned one
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
         return abs(age) < NONCE_SECONDS  # by a clock that jumped back it lies ahead
 
@@ -311,8 +310,6 @@ class DiscordChannel(Channel):
                 if finish == "error" and self._failed and not self._seen and self._closed is None:
                     self.excuse()
                 self._closed, self._seen, self._failed = None, False, False
-            case _:
-                pass
 
     # Messages.
 
@@ -325,9 +322,10 @@ class DiscordChannel(Channel):
         after: int | None = None,
         point: int | None = None,
     ) -> Delivery:
-        person = author_of(self._context, self.target, answered)
-        content = MessageContent(with_author_mentioned(self._context, self.target, text, answered, person))
-        mentions = allowed_mentions(self._context, person)
+        context = self._context
+        person = context.author_of(self.target, answered)
+        content = MessageContent(context.with_author_mentioned(self.target, text, answered, person))
+        mentions = context.allowed_mentions(person)
         return self._delivery(content, nonce, answered, mentions=mentions, after=after, point=point)
 
     def _delivery(
@@ -478,10 +476,10 @@ class DiscordChannels:
                     return None
                 _log.info("channel %s is not told about: %s", wanted.channel, error)
         if target is None:
-            if not _runs_all(client):
+            if not runs_all_shards(client):
                 raise ChannelElsewhere(f"Channel {wanted.channel} may be another process's.")
             return self.channel(client.get_partial_messageable(wanted.channel), persona)
-        if not _runs(client, guild_id_of(target)):
+        if not runs_shard_of(client, guild_id_of(target)):
             raise ChannelElsewhere(f"Channel {wanted.channel} is another process's.")
         return self.channel(target, persona) if isinstance(target, MESSAGEABLE) else None
 
@@ -500,15 +498,3 @@ class DiscordChannels:
     async def close(self) -> None:
         """End what is done beside."""
         await self._context.close()
-
-
-def _runs_all(client: discord.Client) -> bool:
-    """Return whether there are no shards but those of this process."""
-    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
-    return not shards or len(shards) == client.shard_count
-
-
-def _runs(client: discord.Client, guild: int | None) -> bool:
-    """Return whether a guild, or the direct messages, are told of to a shard of this process."""
-    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
-    return not shards or ((guild or 0) >> 22) % (client.shard_count or 1) in shards

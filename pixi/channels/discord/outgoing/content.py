@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import discord
 from msgspec import Struct
 
-from pixi.channels.discord.formatting import clipped, escape_line, escape_markdown, units
-from pixi.channels.discord.outgoing.splitting import LIMIT
+from pixi.channels.discord.formatting import LIMIT, clipped, escape_line, escape_markdown, units
 from pixi.channels.discord.requests import INVALID_FORM, MISSING_PERMISSIONS, TOO_LARGE, DiscordRefused
 from pixi.core.errors import ChannelError
 from pixi.core.message import Card, Image, Picture

@@ -1,11 +1,14 @@
-"""Messages on their way to a channel: posted until it is known what became of them, and found again."""
+"""Messages on their way to a channel: posted until it is known what became of them, and found again.
 
+All channels of a bot share one `PostingContext` for it.
+"""
+
+import asyncio
 import logging
 import math
-import re
 import time
-import unicodedata
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -15,13 +18,15 @@ from discord.http import HTTPClient, MultipartParameters, Route, handle_message_
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from pixi.channels.discord.formatting import units
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.formatting import LIMIT, may_be, units, with_mention
+from pixi.channels.discord.incoming.recent import RecentMessages
+from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.content import MessageContent
-from pixi.channels.discord.outgoing.context import PostingContext
-from pixi.channels.discord.outgoing.emoji import OwnEmoji, emoji_markup
-from pixi.channels.discord.outgoing.identities import WebhookIdentity
-from pixi.channels.discord.outgoing.splitting import LIMIT
-from pixi.channels.discord.places import address_of_chat, guild_in, own_member
+from pixi.channels.discord.outgoing.emoji import EmojiNames
+from pixi.channels.discord.outgoing.identities import WebhookIdentity, Webhooks
+from pixi.channels.discord.permissions import Directory, is_timed_out, missing_permissions
+from pixi.channels.discord.places import address_of_chat, channel_label, guild_in
 from pixi.channels.discord.requests import (
     INVALID_WEBHOOK_TOKEN,
     NO_HISTORY_NO_REPLY,
@@ -32,143 +37,122 @@ from pixi.channels.discord.requests import (
     send_request,
 )
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
+from pixi.core.lru import LRU
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
 
 _log = logging.getLogger("pixi.discord")
 
-_LEFT_ALONE = (
-    r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"
-)
-_EMOJI = re.compile(rf"{_LEFT_ALONE}|:(?P<name>\w{{2,32}}):", re.DOTALL)
-_MENTION = re.compile(r"<@\d{1,20}>")
-_PING = re.compile(r"<@(?P<role>&)?!?(?P<id>\d{1,20})>|@(?:everyone|here)", re.IGNORECASE)
-_LONGEST_NAME = 40  # Discord allows 32 characters
-_MENTIONS = 20  # are compared in one message
-_NOBODY = frozenset(("everyone", "here"))  # names that ping, whoever bears them
+_BETWEEN_EXCUSES = 60.0  # between two excuses in a channel
+_EXCUSED = 1_000  # channels of which the last excuse is remembered
 
 
-def with_own_emoji(text: str, own: Sequence[OwnEmoji]) -> str:
-    """Put a server's emoji in place of their names between colons; code stays as it is."""
-    if ":" not in text or not own:
-        return text
-    exactly = {each.name: each for each in own}
-    loosely = {each.name.casefold(): each for each in own}
+@dataclass(slots=True)
+class PostingContext:
+    """The context of posting. One for a bot.
 
-    def put(match: re.Match[str]) -> str:
-        name = match["name"]
-        found = (exactly.get(name) or loosely.get(name.casefold())) if name else None
-        return emoji_markup(found) if found else match[0]
-
-    return _EMOJI.sub(put, text)
-
-
-def with_mention(text: str, user_id: int, names: Iterable[str]) -> str:
-    """Put a person's mention in place of `@` and one of their names, whole; code stays as it is."""
-    known = sorted({name for name in names if name and name.casefold() not in _NOBODY}, key=len, reverse=True)
-    if "@" not in text or not known:
-        return text
-    at = rf"(?<![a-z0-9_.])@(?P<name>{'|'.join(re.escape(name) + _end(name) for name in known)})"
-
-    def put(match: re.Match[str]) -> str:
-        return f"<@{user_id}>" if match["name"] else match[0]
-
-    return re.sub(rf"{_LEFT_ALONE}|{at}", put, text, flags=re.DOTALL | re.IGNORECASE)
-
-
-def without_pings(text: str, allowed: discord.AllowedMentions) -> str:
-    """Break every ping that is not allowed, for servers that ignore `allowed_mentions`.
-
-    A zero-width character behind `@` breaks it; where that makes the text too long for a message, a wide `＠`
-    in its place. Code is no shelter: a server that ignores the field may well look for pings there too.
+    Attributes:
+        approvals: asks people for their yes; None: nobody can be asked.
+        elsewhere: the server is another than Discord, and may ignore who must not be pinged.
+        no_search: until when guilds are not asked to search, as they cannot, on the monotonic clock.
     """
 
-    def is_allowed(match: re.Match[str]) -> bool:
-        kind = allowed.roles if match["role"] else allowed.users if match["id"] else allowed.everyone
-        return any(each.id == int(match["id"]) for each in kind) if isinstance(kind, Sequence) else bool(kind)
+    client: discord.Client
+    backend: BotBackend
+    recent: RecentMessages
+    directory: Directory
+    webhooks: Webhooks
+    approvals: Approvals | None = None
+    elsewhere: bool = False
+    no_search: dict[int, float] = field(default_factory=dict)
+    _names: asyncio.Future[EmojiNames] | None = None  # being read since the first channel was asked for
+    _noted: set[tuple[int, str]] = field(default_factory=set)  # refusals by channel and kind, told already
+    _beside: set[asyncio.Task[None]] = field(default_factory=set)
+    _excused: LRU[int, float] = field(default_factory=lambda: LRU(_EXCUSED))  # when, on the monotonic clock
 
-    def broken(at: str) -> str:
-        return _PING.sub(lambda match: match[0] if is_allowed(match) else match[0].replace("@", at, 1), text)
+    def prepare(self) -> None:
+        """Have the names of emoji read in a thread, before anybody reacts."""
+        if self._names is None:
+            languages = {persona.language for persona in self.backend.personas.values()}
+            self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames, languages)
 
-    quiet = broken("@\u200b")
-    return quiet if units(quiet) <= LIMIT else broken("＠")
+    async def emoji_names(self) -> EmojiNames:
+        """Return the names of emoji."""
+        self.prepare()
+        assert self._names is not None
+        return await asyncio.shield(self._names)
 
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something while others go on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
-def may_be(posted: str, text: str) -> bool:
-    """Return whether a posted text is this one, where one person's name may have become their mention."""
-    return posted == text or any(
-        _may_be(posted, text, mention) for mention in {match[0] for match in _MENTION.finditer(posted)}
-    )
+    async def close(self) -> None:
+        """End what is done beside."""
+        tasks = [*self._beside]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
+    def may_excuse(self, channel_id: int) -> bool:
+        """Return whether people there were not told lately that something is broken; they are told now."""
+        now = time.monotonic()
+        before = self._excused.get(channel_id)
+        if before is not None and now - before < _BETWEEN_EXCUSES:
+            return False
+        self._excused.put(channel_id, now)
+        return True
 
-def _may_be(posted: str, text: str, mention: str) -> bool:
-    first, *others = posted.split(mention)
-    places = {len(first)} if text.startswith(first) else set()
-    for piece in others[:_MENTIONS]:  # a name stands before each
-        places = {
-            place + length + len(piece)
-            for place in places
-            if text.startswith("@", place)
-            for length in range(2, _LONGEST_NAME + 2)
-            if text.startswith(piece, place + length)
-        }
-    return len(text) in places
+    def refused(self, channel: "MessageableChannel", what: str, error: DiscordRefused) -> None:
+        """Tell the operator what Discord refuses; of what holds for the whole channel once."""
+        level = logging.INFO
+        if error.closed:
+            level = logging.DEBUG if (channel.id, what) in self._noted else logging.WARNING
+            self._noted.add((channel.id, what))
+        why = ""
+        if lacking := missing_permissions(channel, what):
+            why = f" It lacks {lacking}."
+        elif is_timed_out(channel):
+            why = " It is timed out."
+        _log.log(level, "%s: %s%s", channel_label(channel), error, why)
 
+    def accepted(self, channel_id: int, what: str) -> None:
+        """Note that it works there: should it be refused again, the operator is told again."""
+        self._noted.discard((channel_id, what))
 
-def _end(name: str) -> str:
-    """End a name where its word does; scripts that put no spaces between words go on."""
-    return "" if unicodedata.east_asian_width(name[-1]) in "WF" else r"(?!\w)"
+    # The person whose message is answered.
 
+    def author_of(self, channel: "MessageableChannel", message: int | None) -> int | None:
+        """Return the id of the person who wrote a message, where it is remembered."""
+        heard = self.recent.find(channel.id, message) if message else None
+        return int(heard.author.id) if heard and heard.author.id.isdecimal() else None
 
-def author_of(context: PostingContext, channel: "MessageableChannel", message: int | None) -> int | None:
-    """Return the id of the person who wrote a message, where it is remembered."""
-    heard = context.recent.find(channel.id, message) if message else None
-    return int(heard.author.id) if heard and heard.author.id.isdecimal() else None
+    def with_author_mentioned(
+        self, channel: "MessageableChannel", text: str, answered: int | None, person: int | None
+    ) -> str:
+        """Put a mention in place of `@` and the name of the person answered, where that is not too long."""
+        if answered is None or person is None or "@" not in text:
+            return text
+        heard = self.recent.find(channel.id, answered)
+        names = {heard.author.name} if heard else set()
+        guild = guild_in(channel)
+        known = (guild.get_member(person) if guild else None) or self.client.get_user(person)
+        if known is not None:
+            names |= {known.name, known.display_name, known.global_name or known.name}
+        mentioned = with_mention(text, person, names)
+        return mentioned if units(mentioned) <= LIMIT else text
 
-
-def with_author_mentioned(
-    context: PostingContext,
-    channel: "MessageableChannel",
-    text: str,
-    answered: int | None,
-    person: int | None,
-) -> str:
-    """Put a mention in place of `@` and the name of the person answered, where that is not too long."""
-    if answered is None or person is None or "@" not in text:
-        return text
-    heard = context.recent.find(channel.id, answered)
-    names = {heard.author.name} if heard else set()
-    guild = guild_in(channel)
-    known = (guild.get_member(person) if guild else None) or context.client.get_user(person)
-    if known is not None:
-        names |= {known.name, known.display_name, known.global_name or known.name}
-    mentioned = with_mention(text, person, names)
-    return mentioned if units(mentioned) <= LIMIT else text
-
-
-def allowed_mentions(context: PostingContext, person: int | None) -> discord.AllowedMentions:
-    """Tell whom a message may ping that answers a person."""
-    allowed = context.backend.rules.pings
-    return discord.AllowedMentions(
-        everyone="everyone" in allowed,
-        roles="roles" in allowed,
-        users=True if "users" in allowed else [discord.Object(person)] if person else False,
-        replied_user=False,
-    )
-
-
-def own_emoji(channel: "MessageableChannel") -> Sequence[OwnEmoji]:
-    """Return the server's emoji that the bot can use there."""
-    guild = guild_in(channel)
-    if guild is None:
-        return ()
-    me = own_member(guild)  # without it nobody knows which roles the bot has
-    return [
-        OwnEmoji(emoji.id, emoji.name, emoji.animated)
-        for emoji in guild.emojis
-        if emoji.available and (not emoji.roles or (me is not None and emoji.is_usable()))
-    ]
+    def allowed_mentions(self, person: int | None) -> discord.AllowedMentions:
+        """Tell whom a message may ping that answers a person."""
+        allowed = self.backend.rules.pings
+        users: bool | list[discord.Object] = "users" in allowed
+        if person and not users:
+            users = [discord.Object(person)]
+        return discord.AllowedMentions(
+            everyone="everyone" in allowed, roles="roles" in allowed, users=users, replied_user=False
+        )
 
 
 HISTORY = 100

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from rapidfuzz import fuzz, process
 
+from pixi.channels.discord.formatting import LEFT_ALONE
 from pixi.channels.discord.outgoing.content import MessageContent
-from pixi.channels.discord.places import guild_in
+from pixi.channels.discord.places import guild_in, own_member
 from pixi.core.errors import ChannelError
 from pixi.core.untrusted import prompt_name
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _LONGEST_EMOJI = 200  # characters that are looked at
 _ALMOST_EMOJI = 88.0  # of 100: how alike names are of which one is a slip of the other
+_IN_TEXT = re.compile(rf"{LEFT_ALONE}|:(?P<name>\w{{2,32}}):", re.DOTALL)
 _TOKEN = re.compile(r"<a?:(?P<own>\w+):(?P<id>\d+)>|:(?P<name>[^\s:<>]+):")
 _TONE = re.compile(r"(?:_tone|::?skin[-_]tone[-_])([1-6])$")
 _TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
@@ -59,6 +61,34 @@ class OwnEmoji(Struct, frozen=True):
     id: int
     name: str
     animated: bool = False
+
+
+def own_emoji(channel: "MessageableChannel") -> Sequence[OwnEmoji]:
+    """Return the server's emoji that the bot can use there."""
+    guild = guild_in(channel)
+    if guild is None:
+        return ()
+    me = own_member(guild)  # without it nobody knows which roles the bot has
+    return [
+        OwnEmoji(emoji.id, emoji.name, emoji.animated)
+        for emoji in guild.emojis
+        if emoji.available and (not emoji.roles or (me is not None and emoji.is_usable()))
+    ]
+
+
+def with_own_emoji(text: str, own: Sequence[OwnEmoji]) -> str:
+    """Put a server's emoji in place of their names between colons; code stays as it is."""
+    if ":" not in text or not own:
+        return text
+    exactly = {each.name: each for each in own}
+    loosely = {each.name.casefold(): each for each in own}
+
+    def put(match: re.Match[str]) -> str:
+        name = match["name"]
+        found = (exactly.get(name) or loosely.get(name.casefold())) if name else None
+        return emoji_markup(found) if found else match[0]
+
+    return _IN_TEXT.sub(put, text)
 
 
 def emoji_markup(own: OwnEmoji) -> str:
@@ -222,18 +252,19 @@ def _names_in(language: str) -> Mapping[str, str]:
 
 
 def _by_id(digits: str | None, own: Iterable[OwnEmoji]) -> OwnEmoji | None:
-    return next((each for each in own if str(each.id) == digits), None) if digits else None
+    for each in own:
+        if str(each.id) == digits:
+            return each
+    return None
 
 
 def _own_named(name: str, own: Sequence[OwnEmoji]) -> OwnEmoji | None:
+    """Return the server's emoji of this name: written exactly so, else alike but for case, else for signs."""
     bare = name.strip().strip(":")
-    for same in (
-        lambda each: each.name == bare,
-        lambda each: each.name.casefold() == bare.casefold(),
-        lambda each: _key(each.name) == _key(bare),
-    ):
-        if (found := next(filter(same, own), None)) is not None:
-            return found
+    for form in (str, str.casefold, _key):
+        for each in own:
+            if form(each.name) == form(bare):
+                return each
     return None
 
 

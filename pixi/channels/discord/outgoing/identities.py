@@ -140,10 +140,11 @@ class Webhooks:
         self._backend = backend
         self._found: dict[tuple[int, str], discord.Webhook] = {}  # its name tells which picture it has
         self._owners: dict[int, str] = {}  # personas by their webhooks' ids
-        self._looked: dict[int, float] = {}  # when pictures were seen to last
+        self._looked: dict[int, float] = {}  # when pictures were seen to last, by webhook
+        # By the channel that has them, as all below: webhooks are found or made one at a time.
         self._locks: dict[int, asyncio.Lock] = {}
-        self._not_before: dict[int, float] = {}
-        self._noted: set[int] = set()
+        self._not_before: dict[int, float] = {}  # until when none is tried, as one failed
+        self._noted: set[int] = set()  # where the log told that there is none
 
     async def identity(self, channel: "MessageableChannel", persona: str) -> WebhookIdentity | None:
         """Return the webhook identity of a persona there; None if there is none, which the log tells once."""
@@ -259,7 +260,7 @@ class Profiles:
     def __init__(self, client: discord.Client, backend: BotBackend) -> None:
         self._client = client
         self._backend = backend
-        self._shown: dict[int, str] = {}
+        self._shown: dict[int, str] = {}  # personas by guild, as far as this process knows
 
     async def show_as(self, guild: discord.Guild, persona: str) -> None:
         """Take a persona's name and picture in a server. Where that fails, a line in the log says so.

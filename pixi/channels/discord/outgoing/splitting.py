@@ -9,10 +9,7 @@ from itertools import accumulate
 from msgspec import Struct
 from wcwidth import grapheme_boundary_before
 
-from pixi.channels.discord.formatting import units
-
-LIMIT = 2_000
-"""The longest message. Discord counts code points, compatible servers UTF-16 units: we count the latter."""
+from pixi.channels.discord.formatting import LIMIT, units
 
 _TOKENS = re.compile(
     r"""

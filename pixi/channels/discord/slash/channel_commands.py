@@ -328,11 +328,9 @@ def is_home(use: Invocation) -> bool:
 def _own_place(use: Invocation) -> ChannelConfig:
     """Return what was chosen for the channel itself; where nothing was, what it would otherwise lose."""
     own = use.backend.place(use.address())
-    return (
-        own
-        if own != ChannelConfig()
-        else ChannelConfig(home=channel_config(use.backend, use.bot, use.where).home)
-    )
+    if own != ChannelConfig():
+        return own
+    return ChannelConfig(home=channel_config(use.backend, use.bot, use.where).home)
 
 
 def _after(here: tuple[str, ...], name: str, how: str) -> tuple[tuple[str, ...] | None, str]:

@@ -12,9 +12,8 @@ from discord.utils import MISSING
 from msgspec import Struct
 
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas
-from pixi.channels.discord.formatting import clipped, escape_line
+from pixi.channels.discord.formatting import LIMIT, clipped, escape_line
 from pixi.channels.discord.outgoing.content import COLOR
-from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.places import config_ids, payer_in
 from pixi.channels.discord.requests import FAULTS, UNREADABLE

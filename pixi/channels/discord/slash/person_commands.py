@@ -123,17 +123,15 @@ def command_name(texts: Mapping[str, str], command: str) -> str:
 
 
 def _ping(use: Invocation) -> str:
-    """Return how long Discord takes to answer on the shard of this guild."""
+    """Return how long Discord takes to answer on the shard of this guild; "" where nothing came yet."""
     client, guild = use.interaction.client, use.interaction.guild
     seconds = client.latency
     if guild is not None and isinstance(client, discord.AutoShardedClient):
         shard = client.get_shard(guild.shard_id)
         seconds = shard.latency if shard is not None else seconds
-    return (
-        use.say("says.status.milliseconds", count=number(round(seconds * 1_000)))
-        if math.isfinite(seconds)
-        else ""
-    )
+    if not math.isfinite(seconds):
+        return ""
+    return use.say("says.status.milliseconds", count=number(round(seconds * 1_000)))
 
 
 def _of_the_month(use: Invocation, status: BotStatus) -> str:
