@@ -13,6 +13,7 @@ from aiohttp import web
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http import bodies
 from pixi.channels.http.access import (
     LOCAL,
@@ -26,7 +27,6 @@ from pixi.channels.http.access import (
     persona_named,
 )
 from pixi.channels.http.attachments import MOST, attachments_in
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.messages import adaptive, last_turn
 from pixi.channels.http.faces.native import NativeStream, whole
@@ -42,12 +42,14 @@ from pixi.channels.http.requests import (
     keyed_request,
     protocol_of,
     queried,
+    read_body,
     said_by_page,
     server_of,
+    text_of_parts,
     wants_adaptive,
     wrong_field,
 )
-from pixi.channels.http.streams import Events, Face, read_body, write_stream
+from pixi.channels.http.streams import Events, Face, write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, Talks, id_with_run
 from pixi.channels.http.visitors import HttpLimits, Visitors, network_of
 from pixi.core.message import words_of
@@ -75,7 +77,7 @@ class Api:
         shown: gives addresses to pictures.
     """
 
-    backend: Backend
+    backend: HttpBackend
     talks: Talks
     access: Access
     rules: HttpRules
@@ -239,7 +241,7 @@ class Api:
         else:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
-            message_id, text = said_by_page(last, ai_sdk.text_of(last), at, files)
+            message_id, text = said_by_page(last, text_of_parts(last.get("parts")), at, files)
             replaces = partial(self._replaced, place, asked, message_id, text)
             keyed = keyed_request(request, principal.id, asked, place.persona, message_id=message_id)
             reply = await self.talks.begin(place, text, message_id, (), files, replaces=replaces, keyed=keyed)
@@ -285,7 +287,7 @@ class Api:
             place_of_last = asked.messages.index(people[-1])
             files = attachments_in(people[-1].get("content"))
             at = f"/messages/{place_of_last}"
-            client_id, text = said_by_page(people[-1], ag_ui.text_of(people[-1]), at, files)
+            client_id, text = said_by_page(people[-1], text_of_parts(people[-1].get("content")), at, files)
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
             turn = last_turn(asked.messages[:place_of_last])

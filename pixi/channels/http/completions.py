@@ -19,8 +19,11 @@ from pixi.channels.http.api import Api
 from pixi.channels.http.completion_requests import (
     ChatCompletionRequest,
     CompletionBody,
+    Task,
+    answer_by_rule,
     read_request,
     refused,
+    task_of,
 )
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletion,
@@ -40,9 +43,9 @@ from pixi.channels.http.reconciliation import (
     KnownTalks,
     Reader,
 )
-from pixi.channels.http.requests import json_answer, keyed_request, server_of
+from pixi.channels.http.requests import json_answer, keyed_request, read_body, server_of
 from pixi.channels.http.routes import Route
-from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
+from pixi.channels.http.streams import write_stream
 from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
 from pixi.core.errors import PixiError
 from pixi.core.message import Author, Quoted
@@ -263,7 +266,7 @@ class Completions:
     ) -> tuple[TalkAddress, Reader, Callable[[], Awaitable[TalkReply]]]:
         """Return the talk that a request goes on with, who reads the answer, and what says the words."""
         name, complete = self._named(request, asked)
-        said = (f"{line.role}:{line.text}" for line in asked.told)
+        said = (f"{line.role}:{line.text}" for line in asked.history)
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
         keyed = keyed_request(request, person, asked, name)
@@ -272,7 +275,7 @@ class Completions:
         async with self._choosing:
             if (choice := await self._same(person, persona, request_digest, keyed)) is None:
                 message_id = keyed.message if keyed else uuid.uuid4().hex
-                found = await self._known.find(person, persona, asked.told, name, complete=complete)
+                found = await self._known.find(person, persona, asked.history, name, complete=complete)
                 choice = replace(found, name=found.name or name or uuid.uuid4().hex), message_id
             found, message_id = choice
             place = TalkAddress(asker, persona, found.name)

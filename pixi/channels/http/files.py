@@ -26,7 +26,7 @@ import aiofiles.os
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pixi.channels.http import streams
+from pixi.channels.http import requests
 from pixi.channels.http.access import Problem, joint_digest
 from pixi.core.errors import StoreError
 from pixi.core.untrusted import prompt_name
@@ -375,7 +375,7 @@ class Files:
 
 
 async def _soon(waited: Awaitable[T]) -> T:
-    async with asyncio.timeout(streams.BODY_SECONDS):
+    async with asyncio.timeout(requests.BODY_SECONDS):
         return await waited
 
 

@@ -18,8 +18,8 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
 from pixi.channels.http.recorded import acts_of, messages_reacted_to, sources_of
-from pixi.channels.http.requests import decoded, json_answer, queried
-from pixi.channels.http.streams import read_body, write_stream
+from pixi.channels.http.requests import decoded, json_answer, queried, read_body
+from pixi.channels.http.streams import write_stream
 from pixi.channels.http.talks import TalkAddress
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.message import Message, card_json, carried_by, words_of

@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, Access, Principal, Problem, digest_of
 from pixi.channels.http.bodies import Done, SessionAnswer, SessionRequest
-from pixi.channels.http.requests import decoded, json_answer
-from pixi.channels.http.streams import read_body
+from pixi.channels.http.requests import decoded, json_answer, read_body
 from pixi.channels.http.visitors import HttpLimits
 
 LINK_SECONDS = 600.0

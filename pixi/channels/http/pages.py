@@ -9,8 +9,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import PLAIN, Problem, persona_named
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.visitors import Visitors
 
 _FOLDER = Path(__file__).parent / "page"
@@ -171,7 +171,7 @@ _FRAMES = ("iframe", "frame")
 # tab of its own, the page is not served: there the key was made for nobody.
 
 
-def page_routes(visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
+def page_routes(visitors: Visitors, backend: HttpBackend) -> list[web.RouteDef]:
     """Return the routes of the pages and their files, which are no part of the API.
 
     Args:

@@ -37,7 +37,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from pixi.channels.http.backend import Backend
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.feed import CHANGED, Channels, Feed, FollowedTooSlowly, Form, HttpChannel, Protocol
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.events import Verdict
@@ -170,7 +170,9 @@ class Peers:
         written: gives the talks in which replies are written here, by person.
     """
 
-    def __init__(self, backend: Backend, channels: Channels, resume: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, backend: HttpBackend, channels: Channels, resume: Callable[[], Awaitable[None]]
+    ) -> None:
         self._backend = backend
         self._channels = channels
         self._resume = resume

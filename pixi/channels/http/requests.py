@@ -1,5 +1,6 @@
 """Reads bodies, queries and headers of requests; what is wrong with them becomes a problem."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -15,6 +16,30 @@ from pixi.core.untrusted import data_without_halves
 from pixi.store.kept import KeyedRequest
 
 T = TypeVar("T")
+
+BODY_SECONDS = 20.0
+"""Seconds in which a body must arrive."""
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Problem: 408, the body takes too long; 413, it is too long; 415, it is no JSON.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+    except TimeoutError:
+        raise Problem(408, "Too slow", f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise Problem(
+            413, "Too long", "The body is too long; [http] max_body_bytes sets the limit."
+        ) from None
+    # A page of another site can send forms and plain text here without asking, but no JSON.
+    if body and request.content_type != "application/json":
+        raise Problem(415, "No JSON", "Send the body as JSON, with Content-Type: application/json.")
+    return body
 
 
 def decoded(body: bytes, kind: type[T]) -> T:
@@ -49,6 +74,15 @@ def has_messages(body: bytes) -> bool:
         return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
+
+
+def text_of_parts(content: object) -> str:
+    """Return the words of a message's content: a text, or a list of parts of which some are text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def said_by_page(

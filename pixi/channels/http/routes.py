@@ -18,10 +18,9 @@ from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
-from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
-from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried
-from pixi.channels.http.streams import kept_alive, read_body, write_stream
+from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried, read_body
+from pixi.channels.http.streams import PlainStream, kept_alive, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.store.kept import AuditOutcome, Deed, Quota

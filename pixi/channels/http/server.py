@@ -24,10 +24,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
@@ -96,7 +96,7 @@ class HttpServer:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: HttpBackend,
         rules: HttpRules,
         *,
         files: Path,

@@ -18,9 +18,9 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.feed import Channels, FollowedTooSlowly, Form, HttpChannel
 from pixi.channels.http.peers import Peers
@@ -202,7 +202,7 @@ class Talks:
     """
 
     def __init__(
-        self, backend: Backend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
+        self, backend: HttpBackend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
     ) -> None:
         self.channels = Channels()
         self._backend = backend

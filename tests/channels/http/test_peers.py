@@ -12,9 +12,9 @@ import pytest
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import NotifyBus
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
@@ -29,7 +29,7 @@ from tests.held_clock import HeldClock
 from tests.waiting import until
 
 TALK = "http:local:pixi:a"
-NOTHING = cast(Backend, object())  # which is not asked
+NOTHING = cast(HttpBackend, object())  # which is not asked
 
 
 async def _nothing() -> None:
@@ -37,7 +37,7 @@ async def _nothing() -> None:
 
 
 def connected(
-    backend: Backend = NOTHING, resume: Callable[[], Awaitable[None]] = _nothing
+    backend: HttpBackend = NOTHING, resume: Callable[[], Awaitable[None]] = _nothing
 ) -> tuple[Peers, Channels, list[dict[str, Any]]]:
     """Peers with one talk open, and what they say. Their common clock is at 100 seconds."""
     channels, said = Channels(lambda: 0.0), list[dict[str, Any]]()
@@ -64,7 +64,7 @@ class Elsewhere:
         self.ended = ended
 
 
-ELSEWHERE = cast(Backend, Elsewhere())
+ELSEWHERE = cast(HttpBackend, Elsewhere())
 TURN = b'{"type":"events","talk":"http:local:pixi:a","forms":[{"event":"turn_start","turn":7,"seq":0}]}'
 
 
@@ -369,7 +369,7 @@ async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was
 ) -> None:
     """Nor does an older version, which does not say that it is there. Once it is heard, all is in doubt."""
     record = Elsewhere()
-    here, channels, _ = connected(cast(Backend, record))
+    here, channels, _ = connected(cast(HttpBackend, record))
     bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
     looked = list[int]()
 
@@ -419,7 +419,7 @@ async def test_a_turn_that_ended_while_others_may_not_have_known_who_follows_is_
     heard: tuple[int, ...], ended: tuple[int, ...], changed: int
 ) -> None:
     record = Elsewhere()
-    here, channels, _ = connected(cast(Backend, record))
+    here, channels, _ = connected(cast(HttpBackend, record))
     here.heard("b", b'{"type":"here"}')
     feed = channels.at(TALK).feed
     for turn in heard:

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from pixi.channels.http import reconciliation
-from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
     ClientLine,
     Continuation,
@@ -15,6 +14,7 @@ from pixi.channels.http.reconciliation import (
     reconcile,
     reconcile_named,
 )
+from pixi.channels.http.requests import text_of_parts
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -202,4 +202,4 @@ def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.Mo
     ],
 )
 def test_content_is_a_text_or_parts(content: object, text: str) -> None:
-    assert visible_text(content) == text
+    assert text_of_parts(content) == text

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
 from pixi.channels.http.faces.messages import BROKEN, Messages, Piece
-from pixi.channels.http.faces.sse import DONE, HEADERS, frame
+from pixi.channels.http.streams import DONE, HEADERS, frame
 
 _NAMES = {"open": "start", "add": "delta", "close": "end"}
 _FINISH = {"stop": "stop", "length": "length", "limit": "length", "error": "error"}
@@ -38,13 +38,6 @@ class UiRequest(Struct):
     persona: Name | None = None
     userId: Name | None = None
     userName: Name | None = None
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return the words of a message: those of its text parts."""
-    parts = message.get("parts")
-    texts = [part.get("text") for part in _objects(parts) if part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def verdicts_of(message: Mapping[str, Any]) -> dict[str, bool]:

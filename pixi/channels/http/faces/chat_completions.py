@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from pixi.channels.http.faces.messages import Messages
-from pixi.channels.http.faces.sse import DONE, HEADERS, frame
+from pixi.channels.http.streams import DONE, HEADERS, frame
 from pixi.core.llm import estimate_text
 
 BETWEEN = "\n\n"

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
-from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
+from pixi.channels.http.streams import HEADERS, frame
 
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
