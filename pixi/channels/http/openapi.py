@@ -59,7 +59,7 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
         **_PICTURES,
     },
     "said": {"id": str, "text": str, "at": float, "attachments": list[str]},
-    "changed": {},
+    "changed": {"ended?": int},
     "picture": {"id": str, "text": str, "link": str, "service": str, "address?": str, **_PICTURES},
     "tool_call": {"id": str, "name": str, "arguments": dict[str, Any]},
     "tool_result": {"id": str, "name": str, "ok": bool, "result": str},
