@@ -21,7 +21,7 @@ from pixi.app.studio.rows import (
     private_among,
     talk_row,
 )
-from pixi.channels.http.recorded import acts_of, messages_reacted_to
+from pixi.channels.http.replies import acts_of, messages_reacted_to
 from pixi.core.conversation import notes_in
 from pixi.core.events import to_json
 from pixi.core.message import Author, Message

@@ -12,7 +12,7 @@ from pixi.channels.http.access import Problem
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.reconciliation import ClientLine
-from pixi.channels.http.requests import decoded, text_of_parts
+from pixi.channels.http.requests import decode_body, text_of_parts
 
 _MESSAGES = 2_000
 _STOPS = 16
@@ -145,7 +145,7 @@ def _decoded(data: bytes) -> CompletionBody:
     if b"\\ud" in data.lower():
         with suppress(ValueError, RecursionError):
             data = json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
-    return decoded(data, CompletionBody)
+    return decode_body(data, CompletionBody)
 
 
 def _said(messages: Sequence[SentMessage]) -> tuple[str, tuple[Attachment, ...], tuple[ClientLine, ...], str]:

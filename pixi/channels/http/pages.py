@@ -197,7 +197,7 @@ def page_routes(visitors: Visitors, backend: HttpBackend) -> list[web.RouteDef]:
         # Browsers without this header are held to `frame-ancestors` all the same.
         if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
             raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
-        key = await visitors.found(request.query.get("key", ""))
+        key = await visitors.publishable_key(request.query.get("key", ""))
         if not persona_named(request.match_info["persona"], backend.personas, key.personas):
             raise Problem(404, "No such persona", "There is no persona of that name for this key.")
         return pages.document(request, "talk/embed.html", key.origins)

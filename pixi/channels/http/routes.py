@@ -19,7 +19,14 @@ from pixi.channels.http.api import Api
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.history import TalkHistory
-from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried, read_body
+from pixi.channels.http.requests import (
+    check_parameters,
+    decode_body,
+    idempotency_key,
+    json_answer,
+    read_body,
+    read_query,
+)
 from pixi.channels.http.streams import PlainStream, kept_alive, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
@@ -105,7 +112,7 @@ def routes_of(api: Api, history: TalkHistory) -> tuple[Route, ...]:
 
 
 async def _checked(route: Route, request: web.Request) -> web.StreamResponse:
-    check_names(request, route.query)
+    check_parameters(request, route.query)
     return await route.handler(request)
 
 
@@ -146,7 +153,7 @@ def _of_people(api: Api, history: TalkHistory) -> Sequence[Route]:
     file = "/api/files/{id}"
     return (
         Route.at("GET /api/personas", api.personas, "List personas", "chat", response=bodies.PersonasAnswer),
-        Route.at("GET /api/pictures/{name}", api.shown.answer, "Get a picture that a talk showed",
+        Route.at("GET /api/pictures/{name}", api.pictures.answer, "Get a picture that a talk showed",
                  response=bytes, also=(503,)),
         Route.at("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
                  query=bodies.UserQuery, response=bodies.UsageAnswer),
@@ -217,26 +224,26 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
 async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.StreamResponse:
     """Read a request, let the addon answer it, and tell what it refuses."""
     # Operators are known before anything is read: nobody else learns even what a body should be.
-    operator = await api.operators.who(request) if route.scope == "operate" else None
+    operator = await api.operators.authenticate(request) if route.scope == "operate" else None
     asked: Any = None
-    check_names(request, route.request if route.method in _WITHOUT_BODY else None)
+    check_parameters(request, route.request if route.method in _WITHOUT_BODY else None)
     if route.request is not None and route.method in _WITHOUT_BODY:
-        asked = queried(request, route.request)
+        asked = read_query(request, route.request)
     elif route.request is not None:
-        asked = decoded(await read_body(request), route.request)
+        asked = decode_body(await read_body(request), route.request)
     user = getattr(asked, "userId", None) or ""
     if operator is not None:
         principal = operator
         if user:
             raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, user, scope=route.scope)
+        principal = await api.authenticate_key(request, user, scope=route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
             403, "Not allowed", f"This needs a key with the scope {route.scope}; a token has it not."
         )
-    caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
+    caller = Caller(principal.id, principal.name, dict(request.match_info), idempotency_key(request))
     try:
         answer = (
             _on_record(api.backend.store, route, caller, asked)

@@ -28,7 +28,7 @@ DONE = b"data: [DONE]\n\n"
 TAKE_SECONDS = 60.0
 """Seconds in which a client must receive what was written to it."""
 
-_COMMENT = b": \n\n"
+_COMMENT = b": \n\n"  # a sign of life
 
 _TAKEN_AT_ONCE = 8_192
 """Bytes that wait to be sent, up to which a connection takes more without a wait; a loop pauses it later."""
@@ -83,12 +83,12 @@ class PlainStream:
 Events = AsyncGenerator[Sequence[Mapping[str, Any]], None]
 """Events as they come; events that come together are written together."""
 
-Told = Callable[[Any], Mapping[str, Any]]
-"""Makes the form of an event that a client is told."""
+Decorate = Callable[[Any], Mapping[str, Any]]
+"""Returns an event as the client is told it."""
 
 
 async def write_stream(
-    request: web.Request, face: Face, events: Events, told: Told = lambda event: event
+    request: web.Request, face: Face, events: Events, decorate: Decorate = lambda event: event
 ) -> web.StreamResponse:
     """Write events through a face as they come; events that come together are written at once.
 
@@ -104,9 +104,9 @@ async def write_stream(
             await response.prepare(request)
             problem = ""
             try:
-                await _write(request, response, _piece(face, first, told))
+                await _write(request, response, _piece(face, first, decorate))
                 async for some in events:
-                    await _write(request, response, _piece(face, some, told))
+                    await _write(request, response, _piece(face, some, decorate))
             except PixiError as error:  # e.g. the client took the events too slowly
                 problem = str(error)
             await _write(request, response, face.close(problem))
@@ -122,16 +122,16 @@ async def kept_alive(objects: AsyncGenerator[Mapping[str, Any], None], closing: 
     """Yield objects as they come, and `SILENCE` first and after long silences, until the server closes."""
     yield (SILENCE,)
     closed = asyncio.ensure_future(closing.wait())
-    coming: asyncio.Future[Mapping[str, Any]] | None = None
+    coming: asyncio.Future[Mapping[str, Any]] | None = None  # the next object
     try:
         while not closing.is_set():
             coming = coming or asyncio.ensure_future(anext(objects))
             waited: set[asyncio.Future[Any]] = {coming, closed}
             await asyncio.wait(waited, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if coming.done():
-                given, coming = coming, None
+                came, coming = coming, None
                 try:
-                    yield (given.result(),)
+                    yield (came.result(),)
                 except StopAsyncIteration:
                     return
             elif not closing.is_set():
@@ -152,11 +152,17 @@ def _reset(request: web.Request) -> None:
         transport.abort()
 
 
-def _piece(face: Face, events: Sequence[Mapping[str, Any]], told: Told) -> bytes:
-    return b"".join(_COMMENT if event is SILENCE else face.feed(told(event)) for event in events)
+def _piece(face: Face, events: Sequence[Mapping[str, Any]], decorate: Decorate) -> bytes:
+    """Return the bytes of events that are written together."""
+    return b"".join(_COMMENT if event is SILENCE else face.feed(decorate(event)) for event in events)
 
 
 async def _write(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
+    """Write bytes; wait only where the client takes them slowly.
+
+    Raises:
+        TimeoutError: the client takes them too slowly.
+    """
     transport = request.transport
     if not data:
         return

@@ -88,7 +88,9 @@ class AgUiStream:
         elif kind == "approved":
             self._question = None
         written = self._written(self._events(event))
-        return written + self._end(event["finish"], event["usage"]) if kind == "turn_end" else written
+        if kind == "turn_end":
+            written += self._end(event["finish"], event["usage"])
+        return written
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the run, if the turn did not: it waits for an answer, or goes on elsewhere."""
