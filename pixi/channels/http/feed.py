@@ -101,7 +101,7 @@ class Feed:
 
     @property
     def turn(self) -> int:
-        """The number of the turn under way; 0: none is."""
+        """Return the number of the turn under way; 0: none is."""
         return self._numbering.turn or self.turn_elsewhere
 
     @property
@@ -230,7 +230,7 @@ class Feed:
 
     @property
     def first(self) -> int:
-        """The count before the first event that is kept."""
+        """Return the count before the first event that is kept."""
         return self.count - len(self._ring)
 
     def place_of_mark(self, mark: str) -> int | None:
@@ -389,7 +389,7 @@ class HttpChannel(Channel):
 
     @property
     def is_asking(self) -> bool:
-        """Return True while a question waits for its answer."""
+        """Return True while any question waits for its answer."""
         return any(map(self.asks, (*self._asked, *self.feed.asked_elsewhere)))
 
     def asks(self, question: str) -> bool:
@@ -416,10 +416,11 @@ class HttpChannel(Channel):
         """Yield the events from a count on, up to the end of a turn, see `ends`."""
         async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as events:
             async for forms in events:
-                end = next((n for n, form in enumerate(forms, 1) if self.ends(form, pauses=pauses)), 0)
-                yield forms[:end] if end else forms
-                if end:
-                    return
+                for number, form in enumerate(forms, 1):
+                    if self.ends(form, pauses=pauses):
+                        yield forms[:number]
+                        return
+                yield forms
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None

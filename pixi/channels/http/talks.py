@@ -74,7 +74,7 @@ class Talks:
 
     Args:
         backend: takes the messages, and answers.
-        rules: what the operator decided.
+        rules: of the operator.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
 
@@ -91,8 +91,9 @@ class Talks:
         self._turns_per_person = rules.turns_per_person
         self._limits = limits
         self._attachments = attachments
-        self._talking: dict[str, dict[str, HttpChannel]] = {}  # where replies are waited for, by person
-        self._watching: set[asyncio.Task[None]] = set()
+        # The channels where replies are waited for, by person and address.
+        self._talking: dict[str, dict[str, HttpChannel]] = {}
+        self._watching: set[asyncio.Task[None]] = set()  # one for each reply that is waited for
         self.peers = Peers(backend, self.channels, self.resume)
         self.peers.written = lambda: {person: self._written_to(person) for person in self._talking}
         backend.engine.on_forget.append(self.forget)
@@ -212,7 +213,9 @@ class Talks:
         known = await self._backend.store.request(keyed.key)
         if known is not None and known.digest != keyed.digest:
             raise _used_before()
-        return known if known is not None and known.address else None
+        if known is None or not known.address:
+            return None
+        return known
 
     async def _claimed(self, talk: Talk, keyed: KeyedRequest) -> KeyedRequest:
         """Put a request on record, and return the one of its key that is there.
@@ -333,17 +336,29 @@ class Talks:
         answered = await store.answer_to(address, replaced)
         if answered is None or answered.text is None:
             raise Problem(404, "No such message", "You have said nothing of that id in this conversation.")
-        turns = [answered.turn.id] if answered.turn is not None else []
-        if all(each.id != replaced for told in (await store.messages_of(turns)).values() for each in told):
+        place = None
+        if answered.turn is not None:
+            place = await self._place_of(replaced, [answered.turn.id])
+        if place is None:
             # It stands in the turn that heard it first, also where a later one answered it again.
-            turns = [record.id for record in await store.turns(address, KEPT_TURNS)]
-        for turn, told in (await store.messages_of(turns)).items():
-            at = next((at for at, each in enumerate(told) if each.id == replaced), None)
-            if at is not None:
-                whole = (await store.messages_of([turn], pictures=True))[turn]
-                return Instead(turn, whole[:at], whole[at + 1 :], whole[at])
+            place = await self._place_of(
+                replaced, [each.id for each in await store.turns(address, KEPT_TURNS)]
+            )
+        if place is not None:
+            turn, at = place
+            whole = (await store.messages_of([turn], pictures=True))[turn]
+            return Instead(turn, whole[:at], whole[at + 1 :], whole[at])
         _, waiting = await store.last_asked(address)
-        return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
+        same = [each for each in waiting if each.id == replaced]
+        return Instead(None, message=same[0] if same else None)
+
+    async def _place_of(self, message_id: str, turns: Sequence[int]) -> tuple[int, int] | None:
+        """Return the turn in which a message stands, and its index there; None: it is in none of these."""
+        for turn, messages in (await self._backend.store.messages_of(turns)).items():
+            for index, message in enumerate(messages):
+                if message.id == message_id:
+                    return turn, index
+        return None
 
     async def _set_aside(
         self, address: str, channel: HttpChannel, instead: Instead, reply: TalkReply
@@ -397,7 +412,11 @@ class Talks:
         return (is_meant and await self._backend.engine.stop(address)) or await self.peers.stop(address, turn)
 
     async def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
-        """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
+        """Answer those of these questions that wait for the person. Return the channel where they were asked.
+
+        Args:
+            place: the talk.
+            verdicts: True for yes, by the id of the question.
 
         Raises:
             Problem: 403, the person may not; 404, none of the questions waits.
@@ -510,6 +529,7 @@ class Talks:
         return self.channels.at(address)
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
+        """Wait until a message is answered, here or elsewhere, and end its reply then."""
         try:
             await self._backend.engine.settled(address)
             with suppress(StoreError):  # whoever reads the reply is told of it
@@ -519,6 +539,7 @@ class Talks:
             reply.settle()
 
     def _done(self, address: str, channel: HttpChannel, person: str) -> None:
+        """Note that a reply is waited for no more."""
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
             self._talking[person].pop(address, None)
