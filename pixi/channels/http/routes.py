@@ -94,7 +94,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 BELOW = "/api/"
-"""The begin of the paths of which parameters are checked. Others take any: programs add their own."""
+"""The begin of the paths whose parameters are checked. Others take any: programs add their own."""
 
 _WITHOUT_BODY = ("GET", "DELETE")
 _SESSION = "/api/studio/session"
@@ -112,6 +112,7 @@ def routes_of(api: Api, history: TalkHistory) -> tuple[Route, ...]:
 
 
 async def _checked(route: Route, request: web.Request) -> web.StreamResponse:
+    """Answer a request, once its parameters are known."""
     check_parameters(request, route.query)
     return await route.handler(request)
 
@@ -298,5 +299,5 @@ async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any
 
 
 def _shape(path: str) -> str:
-    """A path in which all free parts are the same."""
+    """Return a path with all free parts alike, by which two routes are told apart."""
     return re.sub(r"\{[^}]*\}", "{}", path)
