@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.http.access import KINDS, Problem, type_of
+from pixi.channels.http.access import PROBLEM_TYPES, Problem, type_of
 from tests.channels.http.served import Served, served
 from tests.pages import ROOT, anchors, blocks, read_page
 from tests.waiting import within
@@ -48,7 +48,7 @@ def test_the_page_tells_of_each_kind_of_problem() -> None:
     # A limit names what there was too much of; addons have titles of their own.
     assert len([call for call in made if not isinstance(call.args[1], ast.Constant)]) == 2
     marks = set(re.findall(r'<a id="([^"]+)"></a>', GUIDE))
-    kinds = {type_of(title).removeprefix(KINDS) for title in titles if title}
+    kinds = {type_of(title).removeprefix(PROBLEM_TYPES) for title in titles if title}
     assert marks == kinds | {"too-many-requests"}
     assert marks <= anchors(GUIDE)
 

@@ -1,6 +1,6 @@
-"""Protocols of the engine for channels, which do not know it: for terminals, Discord and HTTP."""
+"""Protocols of what answers, for channels, which do not know it: terminals, Discord and HTTP."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pixi.core.channel import Channel, OpenChannel
@@ -9,6 +9,7 @@ from pixi.core.persona import Persona
 from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.models.model import Model
 from pixi.store.kept import LookedBack, TurnRecord
+from pixi.store.store import Store
 
 ForgetListener = Callable[[str, Sequence[str]], None]
 """Is told the id of a person who was forgotten, or "" where a conversation was reset, and the addresses of
@@ -139,4 +140,60 @@ class ChannelEngine(Intake, Protocol):
 
     async def export(self, person: str) -> dict[str, Any]:
         """Export the data of a person, as plain data."""
+        ...
+
+
+class HttpBackend(Protocol):
+    """The door from the HTTP server to everything else. Conversations go by the addresses of `address_of`.
+
+    Properties are read anew each time: settings and personas may change while the server runs. Methods raise
+    `StoreError` where the store cannot be read or written, and nothing else unless it says so.
+    """
+
+    @property
+    def engine(self) -> ChannelEngine:
+        """Return the engine; `receive` and `resume` below see to its models first."""
+        ...
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """Return all personas, by the names of their files."""
+        ...
+
+    @property
+    def default_persona(self) -> str:
+        """Return the name of the persona that answers where nobody named another."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """Return the database."""
+        ...
+
+    def sees(self, conversation: str, /) -> bool:
+        """Return whether the model that writes in a conversation can be shown pictures."""
+        ...
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record. One that is known already is ignored."""
+        ...
+
+    def model_of(self, conversation: str, /) -> str:
+        """Return the name of the model that writes in a conversation."""
+        ...
+
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        """Finish what processes left half-done that have ended, and answer what still waits."""
+        ...
+
+    async def unready(self) -> str:
+        """Say why no reply can be begun just now, in a line that strangers may read; "" where one can."""
+        ...
+
+    async def scraped(self, accept: str, /) -> tuple[bytes, str]:
+        """Return the metrics in the form that an `Accept` header asks for, and the type of that form."""
+        ...
+
+    async def helper_answer(self, prompt: str) -> str | None:
+        """Answer a task of a program by the helper model; None: there is none but the persona's own."""
         ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
-    from pixi.app.serving.server import Endpoint
+    from pixi.app.mcp_server.server import Endpoint
     from pixi.settings import Settings
 
 HELP = "serve databases and personas to other programs (MCP)"
@@ -40,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the input ends, or until it is stopped."""
-    from pixi.app.serving.server import require_sdk
+    from pixi.app.mcp_server.server import require_sdk
     from pixi.cli.running import run_async
     from pixi.settings import load
 
     require_sdk()
     endpoint = None
     if arguments.http:
-        from pixi.app.serving.server import resolve
+        from pixi.app.mcp_server.server import resolve
 
         endpoint = resolve(*arguments.http)
     settings = load(arguments.config)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | None) -> int:
     from functools import partial
 
-    from pixi.app.serving.server import open_server, serve_stdio
+    from pixi.app.mcp_server.server import open_server, serve_stdio
     from pixi.cli.chat import login
     from pixi.cli.console import Printer
     from pixi.cli.store_access import recorded_usage
@@ -67,7 +67,7 @@ async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | 
     open_usage = partial(recorded_usage, settings)
     async with open_server(settings, open_usage, user=name, alone=endpoint is None, report=tell) as server:
         if endpoint:
-            from pixi.app.serving.server import serve_http
+            from pixi.app.mcp_server.server import serve_http
 
             await serve_http(server, endpoint, tell)
         else:

@@ -199,7 +199,13 @@ class PersonSaid(Struct, frozen=True):
 
 
 class TalkChanged(Struct, frozen=True):
-    """The past of the talk changed: turns were set aside, put back, or forgotten."""
+    """The past of the talk changed: turns were set aside, put back, forgotten, or ended late.
+
+    Attributes:
+        ended: the turn that another process left, and that has ended now; 0: none.
+    """
+
+    ended: int = 0
 
 
 class TurnEnded(Struct, frozen=True):
@@ -280,8 +286,8 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
         case PersonSaid(id, text, at, attachments):
             said = {"text": text, "at": round(at, 3), "attachments": list(attachments)}
             return {"event": "said", "id": id, **said}
-        case TalkChanged():
-            return {"event": "changed"}
+        case TalkChanged(ended):
+            return {"event": "changed", "ended": ended} if ended else {"event": "changed"}
         case TurnEnded(finish, steps, usage):
             searched = {"searches": usage.searches} if usage.searches else {}
             return {

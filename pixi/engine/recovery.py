@@ -128,7 +128,7 @@ class _LeftTurn:
             self._turn.id, lines, "cancelled", 0, Usage(), again=again if lines else (), lease=self._lease
         )
         if self._channel is not None:  # whoever looks on may not have seen what its process did last
-            self._channel.show(TalkChanged())
+            self._channel.show(TalkChanged(self._turn.id))
         if given_up and not excused:
             self._tell()
 

@@ -15,7 +15,7 @@ from mcp import types
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from pixi.app.serving import server as mcp_server
+from pixi.app.mcp_server import server as mcp_server
 from pixi.cli import mcp as mcp_command
 from tests.cli.conftest import Program
 from tests.cli.test_secrets import LEAKY_ADDON

@@ -13,8 +13,8 @@ import pytest
 from mcp.client import Client
 from mcp.server.lowlevel.server import Server
 
-from pixi.app.serving import server as serving_module
-from pixi.app.serving.server import Endpoint, resolve, serve_http, web_app
+from pixi.app.mcp_server import server as serving_module
+from pixi.app.mcp_server.server import Endpoint, resolve, serve_http, web_app
 from pixi.core.errors import ConfigError
 from tests.cli.conftest import Program
 from tests.waiting import until, within

@@ -15,7 +15,7 @@ from mcp import types
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from pixi.app.serving.server import open_server
+from pixi.app.mcp_server.server import open_server
 from pixi.cli.store_access import recorded_usage
 from pixi.core.errors import Reporter
 from pixi.core.spending import day_of

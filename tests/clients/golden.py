@@ -38,7 +38,7 @@ class Kept:
 
 def _completion() -> Face:
     wishes = CompletionOptions(strict=True)  # what fails is told as an error
-    return ChatCompletionStream(answer_id="chatcmpl-7", model="pixi", created=7, wishes=wishes, usage=True)
+    return ChatCompletionStream(answer_id="chatcmpl-7", model="pixi", created=7, options=wishes, usage=True)
 
 
 KEPT: Mapping[str, Kept] = {

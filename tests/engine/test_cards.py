@@ -172,8 +172,9 @@ async def test_after_a_crash_no_card_is_posted_again(done: bool, store: SqliteSt
     async with scene(ScriptedModel(), persona=CHEF, addons=[kitchen], store=store, channel=channel) as here:
         await here.resume()
         assert channel.cards == []
-        assert channel.events == [TalkChanged()]
-        acts = (await store.turns(channel.conversation, 1))[-1].effects
+        turn = (await store.turns(channel.conversation, 1))[-1]
+        assert channel.events == [TalkChanged(turn.id)]
+        acts = turn.effects
         assert [act.outcome for act in acts] == ["done", "done" if done else "unknown"]
         told = "I showed them a card: Pancakes"
         if not done:

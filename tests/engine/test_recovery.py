@@ -83,7 +83,7 @@ async def test_what_was_posted_and_not_recorded_is_found_and_not_posted_again(st
         posted = await here.channel.send("b", nonce=nonce_of(turn, 2, said.id))
         await here.resume()
         assert here.channel.sent == ["b"]
-        assert here.channel.events == [TalkChanged()]
+        assert here.channel.events == [TalkChanged(turn)]
         acts = await effects_of(store)
         assert [(act.outcome, act.platform_id) for act in acts] == [("done", "sent:1"), ("done", posted)]
         lines = (await store.load(CONVERSATION)).lines
@@ -98,7 +98,7 @@ async def test_what_was_not_posted_is_posted_now_under_its_old_nonce(store: Sqli
         (post,) = here.channel.posts
         assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said.id), said.id)
         assert here.channel.reactions == [(said.id, "🥞")]
-        assert here.channel.events == [Sent("a"), Reacted("🥞", message=said.id), TalkChanged()]
+        assert here.channel.events == [Sent("a"), Reacted("🥞", message=said.id), TalkChanged(turn)]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done"]
         saved = await store.load(CONVERSATION)
         assert saved.lines[1:] == (AssistantLine("[SEND: a]\n[REACT: 🥞]"),)

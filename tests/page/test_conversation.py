@@ -1,4 +1,4 @@
-"""The talk of the page as a state: `conversation.test.mjs` under node, without a browser."""
+"""Scripts of the page that need no browser, under node: the talk as a state, and commands."""
 
 import asyncio
 import shutil
@@ -12,9 +12,10 @@ NODE = shutil.which("node")
 
 
 @pytest.mark.skipif(NODE is None, reason="no node")
-async def test_events_make_the_talk_that_is_drawn() -> None:
+@pytest.mark.parametrize("script", ["conversation", "commands"])
+async def test_the_scripts_of_the_page(script: str) -> None:
     assert NODE is not None
-    tests = Path(__file__).parent / "conversation.test.mjs"
+    tests = Path(__file__).parent / f"{script}.test.mjs"
     running = await asyncio.create_subprocess_exec(
         NODE, "--test", tests, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )

@@ -67,7 +67,8 @@ AND split_part(application_name, ' ', 3) = %s AND split_part(application_name, '
 class _Sender:
     """Another process, as far as it was heard."""
 
-    next: int = -1  # the number of the part that comes next; -1: any that begins messages
+    next: int = 0  # the number of the next part; one of a lower number came before
+    may_skip: bool = True  # the next part may have any higher number, and begins messages
     parts: list[str] = field(default_factory=list)  # of messages that are not whole yet
 
 
@@ -132,7 +133,10 @@ class NotifyBus:
                     self._ahead = began - found[0][0]
                     self._peers.hello()
                     if ready.is_set():
-                        self._senders.clear()
+                        for sender in self._senders.values():
+                            # Not `next`: parts are sent again whose sender does not know that they arrived.
+                            sender.may_skip = True
+                            sender.parts.clear()
                         self._peers.missed()
                     ready.set()
                     async for notice in session.notifies():
@@ -158,20 +162,19 @@ class NotifyBus:
             self._peers.doubt_all()
         self._heard[given["name"]] = self._looks
         sender = self._senders.setdefault(given["name"], _Sender())
-        begins = given["begins"] == "1"
-        if number < sender.next:  # it came before: the connection was lost behind it
+        begins, ends = given["begins"] == "1", given["ends"] == "1"
+        if number < sender.next or (sender.may_skip and not begins):
             return
-        if number > sender.next >= 0:
+        if number > sender.next and not sender.may_skip:
             sender.parts.clear()
-            self._peers.missed()
-        if begins or sender.next >= 0:
-            sender.next = number + 1
+            self._peers.missed(given["name"])
+        sender.next, sender.may_skip = number + 1, False
         if begins or sender.parts:
             sender.parts.append(given["text"])
-        if given["ends"] == "1" and sender.parts:
+        if ends and sender.parts:
             whole, sender.parts = "".join(sender.parts), []
             for line in whole.split("\n"):
-                self._peers.heard(given["name"], line.encode())
+                self._peers.receive(given["name"], line.encode())
 
     async def pass_on(self) -> None:
         """Send what is to be sent, until cancelled."""

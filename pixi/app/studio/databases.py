@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,11 +106,11 @@ class _DatabasesScreen:
         """Answer with all databases."""
         settings = self._service.settings
         try:
-            ref = await asyncio.to_thread(database_refs, settings)
+            refs = await asyncio.to_thread(database_refs, settings)
             folder = display_path(folders_of(settings)[0])
         except ConfigError as error:
             raise RouteError(409, "The folder cannot be read", str(error)) from error
-        return DatabaseList([await self._form(each) for each in ref], folder)
+        return DatabaseList([await self._form(each) for each in refs], folder)
 
     async def search(self, caller: Caller, asked: SearchRequest) -> dict[str, Any]:
         """Answer with what a model gets from a search."""
@@ -127,11 +126,12 @@ class _DatabasesScreen:
         database = await self._opened(caller.path["name"])
         if spent := await self._service.overspent():
             raise RouteError(429, "Spent", spent)
-        told: deque[str] = deque(maxlen=1)
+        latest = ""  # line of progress that was not told yet
         more = asyncio.Event()
 
         def progress(line: str) -> None:
-            told.append(line)
+            nonlocal latest
+            latest = line
             more.set()
 
         reader = await self._service.library.reader()
@@ -151,8 +151,9 @@ class _DatabasesScreen:
             while not work.done():
                 await more.wait()
                 more.clear()
-                if told and not work.done():
-                    yield {"event": "progress", "text": told.pop()}
+                if latest and not work.done():
+                    line, latest = latest, ""
+                    yield {"event": "progress", "text": line}
             yield {"event": "result", "result": work.result()}
         except PixiError as error:
             yield {"event": "error", "text": str(error)}
@@ -192,11 +193,10 @@ class _DatabasesScreen:
         form = found.to_json()
         faults = [SetAsideFile(**each) for each in form.pop("faults")]
         name = found.ref.name.casefold()
-        personas = [
-            its
-            for its, persona in self._service.personas.items()
-            if name in (each.casefold() for each in persona.databases)
-        ]
+        personas = []
+        for file, persona in self._service.personas.items():
+            if name in (each.casefold() for each in persona.databases):
+                personas.append(file)
         return DatabaseForm(
             **form,
             faults=faults[:_MOST_FAULTS],

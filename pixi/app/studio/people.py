@@ -157,12 +157,10 @@ async def _export(service: BotService, caller: Caller, person: str) -> dict[str,
     parts = {**_PARTS, "conversations": ("address", "")}
     addresses = {each[address] for part, (address, _) in parts.items() for each in kept[part]}
     withheld = {each for each in addresses if not await may_read(service, caller, each, "export")}
-    kept["conversations"] = [
-        {"address": talk["address"], **{name: len(talk[name]) for name in _COUNTED}}
-        if talk["address"] in withheld
-        else talk
-        for talk in kept["conversations"]
-    ]
+    talks = kept["conversations"]
+    for place, talk in enumerate(talks):
+        if talk["address"] in withheld:
+            talks[place] = {"address": talk["address"]} | {name: len(talk[name]) for name in _COUNTED}
     for part, (address, words) in _PARTS.items():
         kept[part] = [each | {words: ""} if each[address] in withheld else each for each in kept[part]]
     return kept | {"withheld": sorted(withheld)}

@@ -86,7 +86,7 @@ class Prompt(Struct):
     small: bool
 
 
-def looked_at(service: BotService, path: Path, text: str) -> Found:
+def examined(service: BotService, path: Path, text: str) -> Found:
     """Look at a text as if the file held it, with the faults that `personas --check` would tell of."""
     if len(text.encode("utf-8", "replace")) > LARGEST:
         return BrokenPersona(
@@ -359,14 +359,14 @@ class _PersonaScreen:
 
     async def examine(self, caller: Caller, asked: TryRequest) -> Examined:
         """Answer with what a text comes to."""
-        found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
+        found = await asyncio.to_thread(self._examined, caller.path["name"], asked.text)
         loaded = found if isinstance(found, LoadedPersona) else found.loaded
         prompt = None if loaded is None else prompt_of(self._service, loaded.persona, caller.name)
         return Examined(problems_of(found), persona_form(found), prompt)
 
     async def say(self, caller: Caller, asked: PersonaSayRequest) -> AsyncGenerator[dict[str, Any], None]:
         """Say something to a text, and yield what it does."""
-        found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
+        found = await asyncio.to_thread(self._examined, caller.path["name"], asked.text)
         if not isinstance(found, LoadedPersona):
             raise RouteError(422, "It cannot answer so", "\n".join(found.faults))
         talk = await self.talks.at(caller, asked.talk, found.persona)
@@ -390,8 +390,8 @@ class _PersonaScreen:
         found = await asyncio.to_thread(find_file, self._service.settings, caller.path["name"])
         return found.path
 
-    def _looked_at(self, name: str, text: str) -> Found:
-        return looked_at(self._service, find_file(self._service.settings, name).path, text)
+    def _examined(self, name: str, text: str) -> Found:
+        return examined(self._service, find_file(self._service.settings, name).path, text)
 
     async def _taken(self) -> str:
         """Have the service read its files again; give why it does not go by them, as far as it is known."""

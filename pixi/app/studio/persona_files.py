@@ -181,7 +181,7 @@ def create_file(settings: Settings, name: str, like: str) -> None:
     there = [each for each in personas_in(settings) if each.path.parent == folder]
     if any(each.path.stem.casefold() == name.casefold() for each in there):
         raise RouteError(409, "Taken", f"There is a persona {name!r} in your folder already.")
-    with _told(path):
+    with _refusing(path):
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
         with open(handle, "wb") as file:
@@ -201,7 +201,7 @@ def _copy_picture(picture: Path, of: Path, folder: Path) -> None:
 def _write(path: Path, data: bytes, mode: int) -> None:
     """Put a file in the place of another, whole."""
     beside = path.with_name(f".{path.name}.{token_hex(4)}")
-    with _told(path):
+    with _refusing(path):
         try:
             handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
             with open(handle, "wb") as file:
@@ -217,8 +217,8 @@ def _write(path: Path, data: bytes, mode: int) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Tell what is wrong with writing a file."""
+def _refusing(path: Path) -> Iterator[None]:
+    """Refuse a request whose file cannot be written, with the reason."""
     try:
         yield
     except FileExistsError as error:
@@ -228,8 +228,8 @@ def _told(path: Path) -> Iterator[None]:
         raise RouteError(403, "Cannot be written", detail) from error
 
 
-_SECONDS = 5.0
-_MOST_BYTES = 400_000
+_GIT_SECONDS = 5.0
+_MOST_BYTES = 400_000  # of what git prints
 _MOST_COMMITS = 50
 _COMMIT = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 _SWITCHED_OFF = (
@@ -240,7 +240,7 @@ _SWITCHED_OFF = (
     "diff.external=",
     "log.showSignature=false",
 )
-_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes")
+_PLAIN_OUTPUT = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-show-signature", "--no-notes")
 
 
 # The history of a persona's file, where it lies in a work tree of git: read, with nothing of git's run.
@@ -260,9 +260,11 @@ class Commit(Struct):
 
 async def commits_of(path: Path) -> list[Commit]:
     """List the commits that changed a file, the newest first; none where git does not know it."""
-    told = await _git(path, "log", f"-n{_MOST_COMMITS}", "--format=%H%x00%at%x00%an%x00%s%x1e", *_PLAIN)
+    printed = await _git(
+        path, "log", f"-n{_MOST_COMMITS}", "--format=%H%x00%at%x00%an%x00%s%x1e", *_PLAIN_OUTPUT
+    )
     found = []
-    for record in told.split("\x1e"):
+    for record in printed.split("\x1e"):
         parts = record.strip("\n").split("\0")
         if len(parts) == 4 and parts[1].isdecimal():
             found.append(Commit(parts[0], float(parts[1]), *map(escaped_lines, parts[2:])))
@@ -277,14 +279,14 @@ async def diff_of(path: Path, commit: str) -> str:
     """
     told = ""
     if _COMMIT.fullmatch(commit):
-        told = await _git(path, "log", "-n1", "-p", "--format=", *_PLAIN, "--end-of-options", commit)
+        told = await _git(path, "log", "-n1", "-p", "--format=", *_PLAIN_OUTPUT, "--end-of-options", commit)
     if not told:
         raise RouteError(404, "No such commit", "The history of this file has no such commit.")
     return escaped_lines(told.strip("\n"))
 
 
 async def _git(path: Path, command: str, *flags: str) -> str:
-    """Run git over a file, as far as time and room go; "" where it has nothing to say."""
+    """Return what git prints of a file, within time and room; "" where it prints nothing, or is not there."""
     program = shutil.which("git")
     if program is None:
         return ""
@@ -314,7 +316,7 @@ async def _git(path: Path, command: str, *flags: str) -> str:
     assert process.stdout is not None
     told = b""
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_GIT_SECONDS):
             while len(told) < _MOST_BYTES and (piece := await process.stdout.read(65_536)):
                 told += piece
     except TimeoutError:

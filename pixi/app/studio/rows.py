@@ -122,10 +122,13 @@ def place_of(talk: ListedTalk) -> str:
     """Return where a talk is: a channel of Discord, what a key lets in, or a channel of ours as a whole."""
     person, address = talk.circle.person, talk.address
     if address.startswith("discord:"):
-        return ":".join(address.split(":")[:3])
-    if person == LOCAL or not person:
-        return person or address.partition(":")[0]
-    return ":".join(person.split(":")[: 3 if person.startswith(VISITOR) else 2])
+        return ":".join(address.split(":")[:3])  # the bot and the channel
+    if not person:
+        return address.partition(":")[0]
+    if person == LOCAL:
+        return person
+    parts = 3 if person.startswith(VISITOR) else 2  # of the id, as far as the key goes
+    return ":".join(person.split(":")[:parts])
 
 
 def person_row(known: Known) -> PersonRow:

@@ -21,7 +21,7 @@ from pixi.app.studio.rows import (
     private_among,
     talk_row,
 )
-from pixi.channels.http.recorded import acts_of, messages_reacted_to
+from pixi.channels.http.replies import acts_of, messages_reacted_to
 from pixi.core.conversation import notes_in
 from pixi.core.events import to_json
 from pixi.core.message import Author, Message
@@ -190,10 +190,10 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
         return shown
 
     async def reset(caller: Caller, asked: None) -> None:
-        await service.engine.reset((await _whole(service, caller)).address)
+        await service.engine.reset((await _trunk(service, caller)).address)
 
     async def choose(caller: Caller, asked: PlaceChoice) -> PlaceShown:
-        return await _choose(service, (await _whole(service, caller)).address, asked)
+        return await _choose(service, (await _trunk(service, caller)).address, asked)
 
     return (
         operator_route("GET", _TALKS, listed, "List talks of all channels"),
@@ -205,15 +205,23 @@ def routes(service: BotService) -> Sequence[AddonRoute]:
 
 
 async def _known(service: BotService, caller: Caller) -> ListedTalk:
-    """Return the talk that a path names."""
+    """Return the talk, or the branch, that a path names.
+
+    Raises:
+        RouteError: 404, there is none.
+    """
     found = await service.store.listed_talk(caller.path["address"])
     if found is None:
         raise RouteError(404, "No such talk", "Nothing was said in a talk of that address.")
     return found
 
 
-async def _whole(service: BotService, caller: Caller) -> ListedTalk:
-    """Return the same, and no branch."""
+async def _trunk(service: BotService, caller: Caller) -> ListedTalk:
+    """Return the talk that a path names.
+
+    Raises:
+        RouteError: 404, there is none; 422, it is a branch.
+    """
     found = await _known(service, caller)
     if trunk(found.address) != found.address:
         raise RouteError(422, "A branch", "This was taken out of a talk: change that talk, and it follows.")
@@ -225,8 +233,9 @@ async def _whole(service: BotService, caller: Caller) -> ListedTalk:
 
 async def _listed(service: BotService, asked: TalksQuery) -> TalksShown:
     wanted, after = _filter(asked), place_behind(asked.after)
-    words, rows, left = asked.search.casefold().split(), list[TalkRow](), _PORTIONS
-    personas = names_of_personas(service)
+    words, personas = asked.search.casefold().split(), names_of_personas(service)
+    rows: list[TalkRow] = []
+    left = _PORTIONS
     while True:
         page = await service.store.list_talks(wanted, asked.limit, after)
         addresses = [talk.address for talk in page]
@@ -234,13 +243,14 @@ async def _listed(service: BotService, asked: TalksQuery) -> TalksShown:
         hidden = await hidden_among(service, addresses)
         for talk in page:
             after = (talk.last, talk.address)
-            secret, unseen = talk.address in private, talk.address in hidden
-            found, fits = None, _names(talk, words, hidden=unseen)
-            if not (fits or unseen):
-                found, looked = await _look(service, talk.address, words, secret=secret)
+            is_private, is_hidden = talk.address in private, talk.address in hidden
+            found = None
+            fits = _names(talk, words, hidden=is_hidden)
+            if not (fits or is_hidden):
+                found, looked = await _look(service, talk.address, words, private=is_private)
                 left -= looked
             if fits or found is not None:
-                rows.append(talk_row(talk, private=secret, hidden=unseen, found=found))
+                rows.append(talk_row(talk, private=is_private, hidden=is_hidden, found=found))
             if len(rows) == asked.limit or left <= 0:
                 return TalksShown(rows, cursor_of(*after), personas)
         if len(page) < asked.limit or after is None:
@@ -267,29 +277,33 @@ def _names(talk: ListedTalk, words: Sequence[str], *, hidden: bool) -> bool:
 
 
 async def _look(
-    service: BotService, address: str, words: Sequence[str], *, secret: bool
+    service: BotService, address: str, words: Sequence[str], *, private: bool
 ) -> tuple[FoundRow | None, int]:
-    """Look for words in a talk; gives where they are, and how many portions were looked through."""
+    """Look for words in a talk; return where they are, and how many portions were looked through."""
     looked, before = 0, None
     while True:
         found = await service.store.find_words(address, words, before)
         looked += 1
         if found.turn is not None:
-            return _found(found, found.turn, words, secret=secret), looked
+            return _found(found, found.turn, words, private=private), looked
         if found.left is None:
             return None, looked
         before = found.left
 
 
-def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) -> FoundRow:
+def _found(found: FoundWords, turn: int, words: Sequence[str], *, private: bool) -> FoundRow:
     """Return the place of a hit; in a private talk that was not opened, without its words."""
-    if secret:
+    if private:
         return FoundRow(turn, None, "")
     at = found.text.casefold().find(words[0])
     begin = max(0, at - _EXCERPT // 3)
-    text = found.text[begin : begin + _EXCERPT]
-    cut = f"{'…' if begin else ''}{text}{'…' if begin + _EXCERPT < len(found.text) else ''}"
-    return FoundRow(turn, None if found.author is None else found.author.name, cut)
+    end = begin + _EXCERPT
+    text = found.text[begin:end]
+    if begin:
+        text = f"…{text}"
+    if end < len(found.text):
+        text = f"{text}…"
+    return FoundRow(turn, None if found.author is None else found.author.name, text)
 
 
 # One talk.
@@ -321,7 +335,8 @@ async def _turns(
     service: BotService, records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
 ) -> AsyncIterator[TurnRow]:
     for record in records:
-        messages, events = said.get(record.id, ()), list[dict[str, Any]]()
+        messages = said.get(record.id, ())
+        events: list[dict[str, Any]] = []
         if reads:
             meant = [each.id for each in messages if each.addressed]
             earlier = await messages_reacted_to(service.store, record)

@@ -319,27 +319,41 @@ def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
 def _acts(made: RebuiltRequest) -> list[WhyAct]:
     """Return the outcome of each command, in order; behind them the acts that no command shows."""
     names = made.session.capabilities.names
-    left: dict[tuple[bool, int], list[Effect]] = {}  # by the number of the command; of a tool each by itself
+    left: list[list[Effect]] = []  # those of one command together; of a tool each by itself
+    by_command: dict[int, list[Effect]] = {}
     for effect in made.looked_back.record.effects:
-        key = (True, effect.sequence) if effect.command is None else (False, effect.command)
-        left.setdefault(key, []).append(effect)
+        if effect.command in by_command:
+            by_command[effect.command].append(effect)
+            continue
+        left.append([effect])
+        if effect.command is not None:
+            by_command[effect.command] = left[-1]
     acts: list[WhyAct] = []
     for command in _commands(made):
         text = written(command.name, command.argument, names, command.target)
-        own = next((key for key, effects in left.items() if _is_of(command, key, effects)), None)
-        acts.append(WhyAct(text, "", "", "done") if own is None else _act(text, left.pop(own)))
-    return [*acts, *(_act("", effects) for effects in left.values())]
+        own = [effects for effects in left if _is_of(command, effects)]
+        if own:
+            left.remove(own[0])
+            acts.append(_act(text, own[0]))
+        else:
+            acts.append(WhyAct(text, "", "", "done"))
+    return [*acts, *(_act("", effects) for effects in left)]
 
 
-def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effect]) -> bool:
-    """Return whether acts may be those of a command that was delivered."""
-    if key[0] or not any(effect.outcome == "done" for effect in effects):
+def _is_of(command: CommandEnded, effects: Sequence[Effect]) -> bool:
+    """Return True if acts may be those of a command that was delivered."""
+    if effects[0].command is None or not any(effect.outcome == "done" for effect in effects):
         return False
     kind = effects[0].kind
     return kind == command.name if {kind, command.name} & {SEND, REACT} else command.name != NOTE
 
 
 def _act(command: str, effects: Sequence[Effect]) -> WhyAct:
-    worst = next((each.outcome for each in effects if each.outcome != "done"), "done")
+    """Return the outcome of one command or act; of several parts, of the first that was not done."""
+    outcome = "done"
+    for effect in effects:
+        if effect.outcome != "done":
+            outcome = effect.outcome or "unknown"
+            break
     text = "".join(each.payload for each in effects)
-    return WhyAct(command, effects[0].kind, text, worst or "unknown", len(effects))
+    return WhyAct(command, effects[0].kind, text, outcome, len(effects))

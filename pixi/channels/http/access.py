@@ -17,11 +17,11 @@ from pixi.core.persona import Persona
 from pixi.core.untrusted import name_key
 from pixi.store.kept import ApiKey
 
-_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_OPENAI_CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 
 
-KINDS = "tag:pixi,2026:"
+PROBLEM_TYPES = "tag:pixi,2026:"
 """The begin of the types of problems: names, which lead to no page (RFC 4151)."""
 
 PLAIN = web.RequestKey("plain", bool)
@@ -62,7 +62,7 @@ class Problem(PixiError):
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
         self.turn = turn
-        self.code = code or _CODES.get(status)
+        self.code = code or _OPENAI_CODES.get(status)
 
     def body(self) -> bytes:
         """Return the problem as `application/problem+json`."""
@@ -80,14 +80,16 @@ class Problem(PixiError):
         """Return the problem in the envelope that OpenAI's clients read."""
         pointer = self.errors[0].get("pointer", "") if self.errors else ""
         param = re.sub(r"/(\d+)", r"[\1]", pointer).removeprefix("/").replace("/", ".")
-        kind = _KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        kind = _OPENAI_TYPES.get(
+            self.status, "invalid_request_error" if self.status < 500 else "server_error"
+        )
         error = {"message": self.detail, "type": kind, "param": param or None, "code": self.code}
         return msgspec.json.encode({"error": error})
 
 
 def type_of(title: str) -> str:
     """Return the type of a kind of problem; `docs/http.md` tells of each."""
-    return KINDS + title.lower().replace(" ", "-")
+    return PROBLEM_TYPES + title.lower().replace(" ", "-")
 
 
 SCOPES: Mapping[str, str] = {
@@ -318,7 +320,7 @@ class Access:
         token = bearer_of(headers)
         if token.startswith(SECRET):
             return _of_key(await self._secret(token), user_id, user_name)
-        principal = await self._other(token, headers, remote)
+        principal = await self._without_key(token, headers, remote)
         if user_id and principal.id == LOCAL:
             raise _not_let_in("To name a userId, send a secret key that has the scope chat:on-behalf.")
         if user_id:
@@ -329,8 +331,8 @@ class Access:
         """Return True while a secret key with this digest is there, and was not revoked."""
         return await self.key_of(digest) is not None
 
-    async def _other(self, token: str, headers: Mapping[str, str], remote: str | None) -> Principal:
-        """Those without a key of ours."""
+    async def _without_key(self, token: str, headers: Mapping[str, str], remote: str | None) -> Principal:
+        """Return the caller who sent no secret key."""
         if token.count(".") == 2 and self.jwt is not None:
             return self._of_claims(await self.jwt(token))
         if token.startswith(VISITING) and self.visitor is not None:
@@ -346,12 +348,18 @@ class Access:
         raise _not_let_in("Send a key: the header Authorization with Bearer, a space, and the key.")
 
     async def _secret(self, token: str) -> ApiKey:
+        """Return the secret key that a token is.
+
+        Raises:
+            Problem: 401, it is none.
+        """
         key = await self.key_of(digest_of(token))
         if key is None or key.is_publishable:
             raise wrong_key()
         return key
 
     def _of_claims(self, claims: Mapping[str, Any]) -> Principal:
+        """Return the user whom the claims of a JWT name."""
         user = claims.get(self.jwt_user)
         if not isinstance(user, str) or not _is_user_id(user):
             raise _not_let_in(
@@ -363,18 +371,19 @@ class Access:
 
 
 def _of_key(key: ApiKey, user_id: str, user_name: str) -> Principal:
-    person, name, scopes = f"web:{key.name}", key.name, frozenset(key.scopes)
-    if user_id:
-        if "chat:on-behalf" not in scopes:
-            raise _no_scope("chat:on-behalf")
-        user = checked_user_id(user_id)
-        # The operator's scope is the application's own: it is not lent to the users that it names.
-        person, name, scopes = f"{person}:{user}", _shown(user_name, user), scopes - {"operate"}
-    return Principal(person, name, key.name, scopes, frozenset(key.personas))
+    """Return the owner of a key, or the user for whom the key speaks."""
+    person, scopes, personas = f"web:{key.name}", frozenset(key.scopes), frozenset(key.personas)
+    if not user_id:
+        return Principal(person, key.name, key.name, scopes, personas)
+    if "chat:on-behalf" not in scopes:
+        raise _no_scope("chat:on-behalf")
+    user = checked_user_id(user_id)
+    # The operator's scope is the application's own: it is not lent to the users that it names.
+    return Principal(f"{person}:{user}", _shown(user_name, user), key.name, scopes - {"operate"}, personas)
 
 
 def _shown(name: str, otherwise: str) -> str:
-    """A name on one line, short enough for a prompt."""
+    """Return a name on one line, short enough for a prompt; without one, `otherwise`."""
     printable = "".join(sign if sign.isprintable() else " " for sign in name[: 4 * MOST_CHARACTERS])
     return " ".join(printable.split())[:64] or otherwise[:64]
 
@@ -394,7 +403,7 @@ def _not_let_in(detail: str) -> Problem:
 
 
 def wrong_key() -> Problem:
-    """The same for a key that is wrong, revoked or of another kind: nobody learns which."""
+    """Return the problem of a key that is wrong, revoked or of another kind: nobody learns which."""
     return _not_let_in("This key or token is not valid here; see `pixi-persona keys list`.")
 
 

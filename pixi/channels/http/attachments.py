@@ -30,7 +30,7 @@ from pixi.fetching.web import Web, WebError
 from pixi.models.pictures import PictureError, fit_for_model
 from pixi.settings.rules import HttpRules
 
-MOST = 8
+MOST_ATTACHMENTS = 8
 """Attachments of one message at most."""
 
 _PICTURES = 4  # that are shown of one message
@@ -79,9 +79,9 @@ class Attachments:
         Raises:
             Problem: 404, one is no file of theirs; 413, 422, it cannot be taken.
         """
-        if len(asked) > MOST:
-            raise Problem(422, "Too many files", f"A message may have {MOST} files.")
-        found = [await self._found(each, person) for each in asked]
+        if len(asked) > MOST_ATTACHMENTS:
+            raise Problem(422, "Too many files", f"A message may have {MOST_ATTACHMENTS} files.")
+        found = [await self._opened(each, person) for each in asked]
         blocks: list[str] = []
         images: list[Image] = []
         deadline = asyncio.get_running_loop().time() + _TOGETHER_SECONDS
@@ -98,8 +98,8 @@ class Attachments:
                 blocks.append(f'[file "{name}", {told_size(size)}, not read]')
         return Attached("\n".join(blocks), tuple(images))
 
-    async def _found(self, asked: Attachment, person: str) -> tuple[str, str, int, Path | bytes]:
-        """The name, the type and the size of a file, and where it lies or what is in it."""
+    async def _opened(self, asked: Attachment, person: str) -> tuple[str, str, int, Path | bytes]:
+        """Return the name, the type and the size of a file, and where it lies or what is in it."""
         file_id = file_id_of(asked)
         if file_id:
             file = await self._files.of(person, file_id)
@@ -114,7 +114,7 @@ class Attachments:
         return shown_name(name), sniffer.media_type, len(data), data
 
     async def _fetched(self, url: str) -> bytes:
-        """The file behind an address of a host that the operator named, as long as it stays there.
+        """Fetch the file behind an address of a host that the operator named, as long as it stays there.
 
         Raises:
             Problem: 422, it is another host's, or cannot be fetched.
@@ -143,7 +143,7 @@ class Attachments:
             raise Problem(422, "No file", f"The file cannot be fetched: {error}") from error
 
     async def _picture(self, content: Path | bytes) -> Image | str:
-        """The picture as a model is shown it, or in a few words why there is none."""
+        """Return the picture as a model is shown it, or in a few words why there is none."""
         try:
             async with self._drawing:
                 return await asyncio.to_thread(fit_for_model, content, longest_side=_SIDE)
@@ -151,7 +151,7 @@ class Attachments:
             return str(error)
 
     async def _document(self, name: str, media_type: str, content: Path | bytes, deadline: float) -> str:
-        """The text of a document, read by a process that it cannot harm."""
+        """Return the text of a document, read by a process that it cannot harm."""
         if self._readers is None:
             self._readers = Readers(limits=_READING)
         path: Path | None = None
@@ -180,7 +180,7 @@ class Attachments:
 
 
 def file_id_of(asked: Attachment) -> str:
-    """The id of the file that is meant; "" for one that stands in the request.
+    """Return the id of the file that is meant; "" for one that stands in the request, or on the web.
 
     Raises:
         Problem: 422, neither can be.
@@ -206,7 +206,7 @@ def _is_web(url: str) -> bool:
 
 
 def attachments_in(parts: Any) -> tuple[Attachment, ...]:
-    """The files among the parts of a message, as programs have them. All else is passed over.
+    """Return the files among the parts of a message, as programs have them. All else is passed over.
 
     They are OpenAI's `image_url` and `file`, AI SDK's `file`, and AG-UI's `binary`, `image` and `document`.
 
@@ -236,7 +236,7 @@ def attachments_in(parts: Any) -> tuple[Attachment, ...]:
 
 
 def _attachment(told: Any) -> Attachment | None:
-    """A file as one of the programs tells of it."""
+    """Return the file that a part of one of the programs tells of; None: it tells of none."""
     if isinstance(told, str):
         return Attachment(url=told)
     if not isinstance(told, dict):
@@ -251,7 +251,7 @@ def _attachment(told: Any) -> Attachment | None:
 
 
 def _data_of(url: str, most: int) -> bytes:
-    """The bytes in a `data:` URL.
+    """Return the bytes in a `data:` URL.
 
     Raises:
         Problem: 413, they are too many; 422, there are none.

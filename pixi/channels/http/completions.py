@@ -19,8 +19,11 @@ from pixi.channels.http.api import Api
 from pixi.channels.http.completion_requests import (
     ChatCompletionRequest,
     CompletionBody,
+    Task,
+    answer_by_rule,
     read_request,
     refused,
+    task_of,
 )
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletion,
@@ -32,18 +35,19 @@ from pixi.channels.http.faces.chat_completions import (
 from pixi.channels.http.feed import Form
 from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.reconciliation import (
-    LONGEST_TOLD,
-    TOLD,
-    TOLD_BY_APP,
+    INSTRUCTIONS_ID,
+    LINE_ID,
+    LONGEST_LINE,
     ClientLine,
     Continuation,
     KnownTalks,
     Reader,
 )
-from pixi.channels.http.requests import json_answer, keyed_request, server_of
+from pixi.channels.http.replies import TalkReply
+from pixi.channels.http.requests import json_answer, keyed_request, read_body, server_of
 from pixi.channels.http.routes import Route
-from pixi.channels.http.streams import Task, answer_by_rule, read_body, task_of, write_stream
-from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
+from pixi.channels.http.streams import write_stream
+from pixi.channels.http.talks import Instead, TalkAddress
 from pixi.core.errors import PixiError
 from pixi.core.message import Author, Quoted
 from pixi.store.kept import KeyedRequest
@@ -63,7 +67,7 @@ _SUMMED_UP = "[CONVERSATION SUMMARY]"
 Event = Mapping[str, Any]
 
 _Choice = tuple[Continuation, str]
-"""Where the message is said, and its id."""
+"""Where a message goes on, and its id."""
 
 
 class ShownModel(Struct):
@@ -92,11 +96,11 @@ class Completions:
     """
 
     def __init__(self, api: Api, forwarded: ForwardedUsers | None = None) -> None:
-        self._identify = api.who_has_a_key
+        self._authenticate = api.authenticate_key
         self._backend = api.backend
         self._store = api.backend.store
         self._talks = api.talks
-        self._shown = api.shown
+        self._pictures = api.pictures
         self._rules = api.rules
         self._forwarded = forwarded
         self._known = KnownTalks(api.talks, self._store, api.rules)
@@ -127,21 +131,21 @@ class Completions:
 
     async def models(self, request: web.Request) -> web.Response:
         """List the personas that the key may talk to."""
-        return json_answer(ModelsAnswer(self._models(await self._identify(request))))
+        return json_answer(ModelsAnswer(self._models(await self._authenticate(request))))
 
     async def model(self, request: web.Request) -> web.Response:
         """Tell of one persona."""
-        asker = await self._identify(request)
-        stem = self._stem(request.match_info["id"], asker)
+        principal = await self._authenticate(request)
+        stem = self._stem(request.match_info["id"], principal)
         return json_answer(ShownModel(stem, self._backend.personas[stem].name))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer a chat, streamed or whole; or a background task of the program."""
         asked = read_request(await read_body(request))
-        asker = await self._who(request, asked)
-        asked = replace(asked, model=self._stem(asked.model, asker))
+        principal = await self._who(request, asked)
+        asked = replace(asked, model=self._stem(asked.model, principal))
         if task := task_of(request.headers, asked.last, as_json=asked.json):
-            events = _at_once(text_events(await self._task(task, asked)))
+            events = _one_batch(text_events(await self._task(task, asked)))
             return await self._answer(request, asked, events, CompletionOptions(silence=""))
         if asked.json:
             raise refused(
@@ -150,11 +154,11 @@ class Completions:
                 param="response_format",
                 code="unsupported_value",
             )
-        place, reader, begin = await self._turn(request, asker, asked)
-        wishes = CompletionOptions(
+        place, reader, begin = await self._turn(request, principal, asked)
+        options = CompletionOptions(
             silence=self._rules.silence,
             reactions=self._rules.reactions,
-            notes=self._rules.notes if asker.may("operate") else "hidden",
+            notes=self._rules.notes if principal.may("operate") else "hidden",
             stop=asked.stop,
             max_tokens=asked.max_tokens,
             strict=request.headers.get("X-Pixi-Errors", "").strip().lower() == "strict",
@@ -164,7 +168,7 @@ class Completions:
                 request,
                 asked,
                 self._events(place, reader, begin, server_of(request)),
-                wishes,
+                options,
                 partial(self._talks.stop, place.address),
             )
         finally:
@@ -175,12 +179,12 @@ class Completions:
         request: web.Request,
         asked: ChatCompletionRequest,
         events: AsyncGenerator[Sequence[Event], None],
-        wishes: CompletionOptions,
+        options: CompletionOptions,
         stop: Callable[[int], Awaitable[object]] | None = None,
     ) -> web.StreamResponse:
         answer_id, created = f"chatcmpl-{uuid.uuid4().hex}", int(time.time())
         face = ChatCompletionStream(
-            answer_id=answer_id, model=asked.model, created=created, wishes=wishes, usage=asked.usage
+            answer_id=answer_id, model=asked.model, created=created, options=options, usage=asked.usage
         )
         if asked.stream:
             return await write_stream(request, face, _until_cut(events, face, stop))
@@ -191,35 +195,35 @@ class Completions:
             return web.json_response({"error": error_body(problem)}, status=503)
         return web.json_response(answer)
 
-    def _models(self, asker: Principal) -> list[ShownModel]:
+    def _models(self, principal: Principal) -> list[ShownModel]:
         return [
             ShownModel(stem, persona.name)
             for stem, persona in self._backend.personas.items()
-            if asker.knows(stem)
+            if principal.knows(stem)
         ]
 
-    def _stem(self, name: str, asker: Principal) -> str:
+    def _stem(self, name: str, principal: Principal) -> str:
         """Return the name of a persona's file, by that name or the persona's own.
 
         Raises:
             Problem: 404, there is no such persona for whoever asks.
         """
-        if stem := persona_named(name, self._backend.personas, asker.personas):
+        if stem := persona_named(name, self._backend.personas, principal.personas):
             return stem
-        known = ", ".join(each.id for each in self._models(asker)) or "none"
+        known = ", ".join(each.id for each in self._models(principal)) or "none"
         detail = f"There is no persona {name[:80]!r} here. There is: {known}."
         raise refused(404, detail, param="model", code="model_not_found")
 
     async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
         """Return the user that the program names if its key may name one, else the key's owner."""
-        asker = await self._identify(request)
-        if not asker.may("chat:on-behalf"):
-            return asker
+        principal = await self._authenticate(request)
+        if not principal.may("chat:on-behalf"):
+            return principal
         user, name = self._spoken_for(request.headers, asked)
-        return await self._identify(request, user, name) if user else asker
+        return await self._authenticate(request, user, name) if user else principal
 
     def _spoken_for(self, headers: Mapping[str, str], asked: ChatCompletionRequest) -> tuple[str, str]:
-        """Id and name of whom the program speaks for, or "" and "".
+        """Return the id and the name of the user for whom the program speaks; "" and "" for nobody.
 
         What Open WebUI itself says comes before the body, to which its users can add fields. Where it signs
         that, nothing else of it counts.
@@ -239,6 +243,7 @@ class Completions:
         return ("", "") if "{{" in asked.user else (asked.user, "")
 
     async def _task(self, task: Task, asked: ChatCompletionRequest) -> str:
+        """Return the answer to a background task: of the helper model, else by rule."""
         answer = None
         try:
             answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
@@ -247,11 +252,11 @@ class Completions:
         return answer or answer_by_rule(task, asked.last, as_json=asked.json)
 
     def _named(self, request: web.Request, asked: ChatCompletionRequest) -> tuple[str, bool]:
-        """The name of the talk, "" for none, and whether the program sends all that it has of it."""
+        """Return the name of the talk ("": none), and whether the program sends all that it has of it."""
         own = request.headers.get("X-Pixi-Conversation", "") or asked.talk
         programs = (request.headers.get(name, "") for name in self._rules.conversation_headers)
-        theirs = next((name for name in programs if "{{" not in name and name not in _NO_NAMES), "")
-        name = own or theirs
+        theirs = [name for name in programs if "{{" not in name and name not in _NO_NAMES]
+        name = own or (theirs[0] if theirs else "")
         if len(name) > _NAME_LETTERS or not name.isprintable():
             raise refused(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
@@ -259,33 +264,33 @@ class Completions:
         return name, not own and _SUMMED_UP not in asked.system
 
     async def _turn(
-        self, request: web.Request, asker: Principal, asked: ChatCompletionRequest
+        self, request: web.Request, principal: Principal, asked: ChatCompletionRequest
     ) -> tuple[TalkAddress, Reader, Callable[[], Awaitable[TalkReply]]]:
         """Return the talk that a request goes on with, who reads the answer, and what says the words."""
         name, complete = self._named(request, asked)
-        said = (f"{line.role}:{line.text}" for line in asked.told)
+        said = (f"{line.role}:{line.text}" for line in asked.history)
         files = (f"{each.id}{each.url}" for each in asked.files)
-        person, persona = asker.id, asked.model
+        person, persona = principal.id, asked.model
         keyed = keyed_request(request, person, asked, name)
         key = keyed.key if keyed else ""
         request_digest = joint_digest(person, persona, name, key, asked.last, *said, *files)
         async with self._choosing:
-            if (choice := await self._same(person, persona, request_digest, keyed)) is None:
+            if (choice := await self._repeated(person, persona, request_digest, keyed)) is None:
                 message_id = keyed.message if keyed else uuid.uuid4().hex
-                found = await self._known.find(person, persona, asked.told, name, complete=complete)
+                found = await self._known.find(person, persona, asked.history, name, complete=complete)
                 choice = replace(found, name=found.name or name or uuid.uuid4().hex), message_id
             found, message_id = choice
-            place = TalkAddress(asker, persona, found.name)
-            self._note(request_digest, choice)
+            place = TalkAddress(principal, persona, found.name)
+            self._remember(request_digest, choice)
             reader = Reader(request_digest, place.address, request)
             self._known.readers.add(reader)
         quoted = [
-            Quoted(f"{TOLD}{n}", _author(each, asker), each.text.strip()[:LONGEST_TOLD])
-            for n, each in enumerate(found.told)
+            Quoted(f"{LINE_ID}{n}", _author(each, principal), each.text.strip()[:LONGEST_LINE])
+            for n, each in enumerate(found.history)
         ]
-        instructions = asked.system if self._rules.system == "append" and asker.may("instruct") else ""
+        instructions = asked.system if self._rules.system == "append" and principal.may("instruct") else ""
         if asked.system and not instructions and self._rules.system != "ignore":
-            quoted.append(Quoted(TOLD_BY_APP, Author("web:app", "the app"), asked.system[:LONGEST_TOLD]))
+            quoted.append(Quoted(INSTRUCTIONS_ID, Author("web:app", "the app"), asked.system[:LONGEST_LINE]))
 
         async def replaces() -> Instead | None:
             answered = await self._store.answer_to(place.address, message_id)
@@ -313,7 +318,7 @@ class Completions:
 
         def told(form: Form) -> Event:
             is_picture = form["event"] == "picture"
-            return self._shown.decorated(form, place.address, server) if is_picture else form
+            return self._pictures.decorated(form, place.address, server) if is_picture else form
 
         reply = await begin()
         reader.asked = True
@@ -321,7 +326,7 @@ class Completions:
             async for some in events:
                 yield [told(form) for form in some]
 
-    async def _same(
+    async def _repeated(
         self, person: str, persona: str, request_digest: str, keyed: KeyedRequest | None
     ) -> _Choice | None:
         """Return the choice made for the request that this one repeats; None: it repeats none."""
@@ -334,19 +339,19 @@ class Completions:
         known = None if keyed is None else await self._store.request(keyed.key)
         return None if known is None else (Continuation(known.name), known.message)
 
-    def _note(self, request_digest: str, choice: _Choice) -> None:
+    def _remember(self, request_digest: str, choice: _Choice) -> None:
         self._under_way.pop(request_digest, None)
         self._under_way[request_digest] = choice
         while len(self._under_way) > _RUNNING:
             self._under_way.pop(next(iter(self._under_way)))
 
 
-def _author(said: ClientLine, asker: Principal) -> Author | None:
+def _author(said: ClientLine, principal: Principal) -> Author | None:
     """Return the author of a line that a program tells; None: the persona."""
-    return Author(asker.id, asker.name) if said.role == "user" else None
+    return Author(principal.id, principal.name) if said.role == "user" else None
 
 
-async def _at_once(events: Sequence[Event]) -> AsyncGenerator[Sequence[Event], None]:
+async def _one_batch(events: Sequence[Event]) -> AsyncGenerator[Sequence[Event], None]:
     yield events
 
 
@@ -357,7 +362,7 @@ async def _until_cut(
     *,
     feed: bool = False,
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """The events. Once the text is as long as it may be, the turn is stopped.
+    """Yield the events. Once the text is as long as it may be, the turn is stopped.
 
     It is stopped at the end of the message in which the text ends: what is not said whole stands nowhere, and
     then the program's next history would be no talk's.

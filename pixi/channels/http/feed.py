@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pixi.channels.http.access import is_of_visitor
 from pixi.core.channel import Channel, Question
 from pixi.core.errors import ChannelError, PixiError
-from pixi.core.events import Numbering, Pictured, TurnEvent, TurnStarted, Verdict
+from pixi.core.events import Numbering, Pictured, TalkChanged, TurnEvent, TurnStarted, Verdict
 from pixi.core.message import Abilities, Image, Picture
 from pixi.store.kept import MOST_ENDED
 
@@ -101,7 +101,7 @@ class Feed:
 
     @property
     def turn(self) -> int:
-        """The number of the turn under way; 0: none is."""
+        """Return the number of the turn under way; 0: none is."""
         return self._numbering.turn or self.turn_elsewhere
 
     @property
@@ -111,10 +111,12 @@ class Feed:
 
     def push(self, event: TurnEvent) -> None:
         """Add an event that happens here, and wake the followers."""
-        if self.turn_elsewhere and isinstance(event, TurnStarted):
+        if isinstance(event, TurnStarted) and self.turn_elsewhere:
             # That turn has ended, and what it did last is on record: whoever follows the talk reads it there.
-            self.turn_elsewhere = 0
+            self._end_elsewhere(self.turn_elsewhere)
             self._add(CHANGED)
+        elif isinstance(event, TalkChanged):
+            self._end_elsewhere(event.ended)
         form = self._numbering.form(event)
         self._add(form)
         if self.pass_on is not None:
@@ -127,14 +129,21 @@ class Feed:
                 case "turn_start":
                     self.turn_elsewhere = form["turn"]
                     self.asked_elsewhere.clear()
-                case "turn_end" if form["turn"] == self.turn_elsewhere:
-                    self.turn_elsewhere = 0
-                    self.asked_elsewhere.clear()
+                case "turn_end":
+                    self._end_elsewhere(form["turn"])
+                case "changed":
+                    self._end_elsewhere(form.get("ended", 0))
                 case "approval":
                     self.asked_elsewhere.add(form["id"])
                 case "approved":
                     self.asked_elsewhere.discard(form["id"])
         self._add(form)
+
+    def _end_elsewhere(self, turn: int) -> None:
+        """Note that a turn has ended, if it is the one that another server takes."""
+        if turn and turn == self.turn_elsewhere:
+            self.turn_elsewhere = 0
+            self.asked_elsewhere.clear()
 
     def lose(self) -> None:
         """Drop all events, and let nobody go on in them: some are missing. Followers are told that."""
@@ -172,8 +181,13 @@ class Feed:
         elif event in _WHOLE and form["id"] == self._grows:
             self._leave_out_pieces()
         elif event == "turn_end":
-            self.ended = max(self.ended, form["turn"])  # 0: it ended before it began
-            self.heard.append(form["turn"])
+            self._note_end(form["turn"])  # 0: it ended before it began
+        elif event == "changed" and "ended" in form:
+            self._note_end(form["ended"])
+
+    def _note_end(self, turn: int) -> None:
+        self.ended = max(self.ended, turn)
+        self.heard.append(turn)
 
     def _leave_out_pieces(self) -> None:
         pieces, self._pieces, self._grows = self._pieces, [], ""
@@ -216,7 +230,7 @@ class Feed:
 
     @property
     def first(self) -> int:
-        """The count before the first event that is kept."""
+        """Return the count before the first event that is kept."""
         return self.count - len(self._ring)
 
     def place_of_mark(self, mark: str) -> int | None:
@@ -375,7 +389,7 @@ class HttpChannel(Channel):
 
     @property
     def is_asking(self) -> bool:
-        """Return True while a question waits for its answer."""
+        """Return True while any question waits for its answer."""
         return any(map(self.asks, (*self._asked, *self.feed.asked_elsewhere)))
 
     def asks(self, question: str) -> bool:
@@ -402,10 +416,11 @@ class HttpChannel(Channel):
         """Yield the events from a count on, up to the end of a turn, see `ends`."""
         async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as events:
             async for forms in events:
-                end = next((n for n, form in enumerate(forms, 1) if self.ends(form, pauses=pauses)), 0)
-                yield forms[:end] if end else forms
-                if end:
-                    return
+                for number, form in enumerate(forms, 1):
+                    if self.ends(form, pauses=pauses):
+                        yield forms[:number]
+                        return
+                yield forms
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None

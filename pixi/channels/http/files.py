@@ -26,7 +26,7 @@ import aiofiles.os
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pixi.channels.http import streams
+from pixi.channels.http import requests
 from pixi.channels.http.access import Problem, joint_digest
 from pixi.core.errors import StoreError
 from pixi.core.untrusted import prompt_name
@@ -43,10 +43,11 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 TEXT = "text/plain"
 UNKNOWN = "application/octet-stream"
+_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 SUFFIXES: Mapping[str, str] = {
     "application/pdf": ".pdf",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    _DOCX: ".docx",
     "application/epub+zip": ".epub",
     "text/html": ".html",
     TEXT: ".txt",
@@ -104,11 +105,11 @@ class Sniffer:
         return "text/html" if start.startswith((b"<!doctype html", b"<html")) else TEXT
 
     def _packed(self) -> str:
-        """A zip is not opened here: what it holds is told by the names at its ends."""
+        """Return the type of a zip. It is not opened here: the names at its ends tell what it holds."""
         if _EPUB in self._begin[:200]:
             return "application/epub+zip"
         if _WORD in self._begin or _WORD in self._end:
-            return next(kind for kind, suffix in SUFFIXES.items() if suffix == ".docx")
+            return _DOCX
         return "application/zip"
 
 
@@ -143,7 +144,7 @@ def files_folder(folder: Path, store_url: str) -> Path:
 
 
 def shown_name(name: str) -> str:
-    """A stranger's name of a file on one line: no folders, nothing invisible, not too long."""
+    """Return a stranger's name of a file on one line: no folders, nothing invisible, not too long."""
     last = re.split(r"[/\\]", name)[-1]
     shown = prompt_name(last, 4 * _LONGEST_NAME).lstrip(". ")
     stem, dot, suffix = shown.rpartition(".")
@@ -296,7 +297,7 @@ class Files:
         return self._folder / name
 
     async def _receive(self, request: web.Request, path: Path) -> tuple[str, str, str, int]:
-        """Write the file of a form to a path; gives its name, digest, type and size."""
+        """Write the file of a form to a path; return its name, digest, type and size."""
         if request.content_type != "multipart/form-data":
             raise Problem(415, "No form", "Send the file as multipart/form-data: curl -F file=@NAME.")
         try:
@@ -341,7 +342,7 @@ class Files:
         return digest.hexdigest(), sniffer
 
     async def _drawn(self, path: Path) -> tuple[str, int]:
-        """Draw a picture anew in its place; gives its type and size."""
+        """Draw a picture anew in its place; return its type and size."""
         try:
             async with self._drawing:
                 image = await asyncio.to_thread(fit_for_model, path, longest_side=_PICTURE_SIDE)
@@ -375,7 +376,8 @@ class Files:
 
 
 async def _soon(waited: Awaitable[T]) -> T:
-    async with asyncio.timeout(streams.BODY_SECONDS):
+    """Wait for a piece of a file, as long as for a body."""
+    async with asyncio.timeout(requests.BODY_SECONDS):
         return await waited
 
 
@@ -384,6 +386,11 @@ def _no_file() -> Problem:
 
 
 def _same(known: SentFile, digest: str) -> SentFile:
+    """Return a file that came before under the same key.
+
+    Raises:
+        Problem: 422, it was another one.
+    """
     if known.digest != digest:
         raise Problem(
             422, "Used before", "This idempotency key came before with another file. Send a key of its own."

@@ -5,21 +5,21 @@ turns could stand in one place of it, they are siblings: a page shows which one 
 another. So branches are walked alike, whichever client made them.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 
 from aiohttp import web
 
 from pixi.channels.http import bodies
-from pixi.channels.http.access import LOCAL, Principal, Problem
+from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.faces.messages import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.pictures import OfMessage, ShownPictures
-from pixi.channels.http.recorded import acts_of, messages_reacted_to, sources_of
-from pixi.channels.http.requests import decoded, json_answer, queried
-from pixi.channels.http.streams import read_body, write_stream
+from pixi.channels.http.replies import acts_of, messages_reacted_to, sources_of
+from pixi.channels.http.requests import decode_body, json_answer, read_body, read_query
+from pixi.channels.http.streams import Decorate, write_stream
 from pixi.channels.http.talks import TalkAddress
 from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
 from pixi.core.message import Message, card_json, carried_by, words_of
@@ -41,13 +41,13 @@ class TalkHistory:
         self._backend = api.backend
         self._store = api.backend.store
         self._talks = api.talks
-        self._shown = api.shown
+        self._pictures = api.pictures
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
-        """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
-        place = await self._api.place(request)
-        asked_for = queried(request, bodies.MessagesQuery)
-        address, feed = place.address, (await self._talks.peers.join(place.address)).feed
+        """Answer with the latest messages of a talk, or those before a turn, oldest first."""
+        talk = await self._api.talk(request)
+        asked_for = read_query(request, bodies.MessagesQuery)
+        address, feed = talk.address, (await self._talks.peers.join(talk.address)).feed
         # First the place: what happens meanwhile is told twice rather than not at all.
         mark, under_way, is_idle = feed.mark_of(feed.begin_of_turn()), feed.turn, feed.idle
         records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
@@ -59,22 +59,22 @@ class TalkHistory:
             # One that has begun since then, or on another server, may not be told of by the feed yet.
             chosen += await self._unended(address, under_way or turn or 0, chosen)
             waiting = asked if turn is None else ()
-        told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
-        told.siblings = await self._siblings(address, [*behind, *chosen])
+        shown = _ShownMessages(talk, self._pictures, are_adaptive=bool(asked_for.cards))
+        shown.siblings = await self._siblings(address, [*behind, *chosen])
         messages = await self._store.messages_of([each.id for each in chosen])
         for record in chosen:
             earlier = await messages_reacted_to(self._store, record)
-            told.turn(record, messages.get(record.id, ()), earlier)
+            shown.turn(record, messages.get(record.id, ()), earlier)
         for message in waiting:
-            told.person(message, 0)
+            shown.person(message, 0)
         return json_answer(
             bodies.MessagesAnswer(
-                conversation=place.name,
-                persona=place.persona,
-                messages=told.messages,
+                conversation=talk.name,
+                persona=talk.persona,
+                messages=shown.messages,
                 more=len(records) > asked_for.limit,
-                turns=told.turns,
-                reactions=told.elsewhere,
+                turns=shown.turns,
+                reactions=shown.elsewhere,
                 underWay=under_way,
                 # The feed is idle a moment after the last event of a turn. Only a message that is still to be
                 # answered, or a turn that is still to end, is followed by another event.
@@ -84,7 +84,7 @@ class TalkHistory:
         )
 
     async def _unended(self, address: str, turn: int, ended: Iterable[TurnRecord]) -> Sequence[TurnRecord]:
-        """The turn under way, as far as it has come; none where it is among those that have ended."""
+        """Return the turn under way, as far as it has come; none where it is among those that have ended."""
         if not turn or any(record.id >= turn for record in ended):
             return ()
         for message in (await self._store.messages_of([turn])).get(turn, ()):
@@ -125,13 +125,13 @@ class TalkHistory:
     async def _words(self, turns: Iterable[int]) -> dict[int, str]:
         """Return the messages that these turns answered."""
         messages = await self._store.messages_of(list(turns))
-        return {turn: "\n".join(words_of(each.text) for each in told) for turn, told in messages.items()}
+        return {turn: "\n".join(words_of(each.text) for each in said) for turn, said in messages.items()}
 
     async def talks(self, request: web.Request) -> web.StreamResponse:
         """List the talks of the caller."""
-        asked_for = queried(request, bodies.OwnTalksQuery)
-        person = await self._api.who(request, asked_for.userId or "")
-        persona = self._api.file_of(asked_for.persona, person)
+        asked_for = read_query(request, bodies.OwnTalksQuery)
+        person = await self._api.authenticate(request, asked_for.userId or "")
+        persona = self._api.persona_file(asked_for.persona, person)
         found = await self._store.talks(person.id, persona, asked_for.limit)
         listed: list[bodies.OwnTalk] = []
         for talk in found:
@@ -146,19 +146,19 @@ class TalkHistory:
 
         Who was away for too long is told first that the talk has changed, and reads it anew.
         """
-        asked_for = queried(request, bodies.StreamQuery)
+        asked_for = read_query(request, bodies.StreamQuery)
         if asked_for.follow == "turn":
             return await self._api.stream(request)
-        place = await self._api.place(request)
-        feed = (await self._talks.peers.join(place.address)).feed
+        talk = await self._api.talk(request)
+        feed = (await self._talks.peers.join(talk.address)).feed
         mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
         begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
         face = NativeStream(tools=self._api.rules.show_tools, talk=True)
-        told = self._api.told(request, place, bool(asked_for.cards))
-        return await write_stream(request, face, self._of_talk(feed, begin, told))
+        decorate = self._api.decorator(request, talk, bool(asked_for.cards))
+        return await write_stream(request, face, self._of_talk(feed, begin, decorate))
 
     async def _of_talk(
-        self, feed: Feed, begin: int | None, told: Callable[[Form], Form]
+        self, feed: Feed, begin: int | None, decorate: Decorate
     ) -> AsyncGenerator[list[Form], None]:
         """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
         yield [SILENCE]
@@ -168,7 +168,7 @@ class TalkHistory:
         async with aclosing(feed.follow_on(begin)) as events:
             async for numbered in events:
                 yield [
-                    form if form is SILENCE else {**told(form), "place": feed.mark_of(count)}
+                    form if form is SILENCE else {**decorate(form), "place": feed.mark_of(count)}
                     for count, form in numbered
                 ]
 
@@ -176,8 +176,8 @@ class TalkHistory:
 
     async def branches(self, request: web.Request) -> web.StreamResponse:
         """List what was set aside of a talk."""
-        place = await self._api.place(request)
-        found = await self._store.alternatives(place.address)
+        talk = await self._api.talk(request)
+        found = await self._store.alternatives(talk.address)
         words = await self._words(each.turn for each in found)
         return json_answer(
             bodies.BranchesAnswer(
@@ -187,60 +187,61 @@ class TalkHistory:
 
     async def branch(self, request: web.Request) -> web.StreamResponse:
         """Go back to what was set aside; what stands in its place is set aside."""
-        place = await self._api.place(request)
-        turn = decoded(await read_body(request), bodies.BranchRequest).turn
-        async with self._talks.channels.at(place.address).saying:
-            alternatives = await self._store.alternatives(place.address)
-            branch = next((each.branch for each in alternatives if each.turn == turn), None)
-            if branch is None:
+        talk = await self._api.talk(request)
+        turn = decode_body(await read_body(request), bodies.BranchRequest).turn
+        async with self._talks.channels.at(talk.address).saying:
+            alternatives = await self._store.alternatives(talk.address)
+            branches = [each.branch for each in alternatives if each.turn == turn]
+            if not branches:
                 detail = "Nothing that was set aside begins with that turn; see …/branches."
                 raise Problem(404, "No such branch", detail)
-            await self._talks.peers.stop(place.address)
-            await self._backend.engine.restore(place.address, branch)
-            self._talks.changed(place.address)
+            await self._talks.peers.stop(talk.address)
+            await self._backend.engine.restore(talk.address, branches[0])
+            self._talks.changed(talk.address)
         return json_answer(bodies.Done())
 
     async def undo(self, request: web.Request) -> web.StreamResponse:
         """Take the last words of the person out of a talk, with the answer to them."""
-        place = await self._api.place(request)
-        async with self._talks.channels.at(place.address).saying:
-            await self._talks.peers.stop(place.address)
-            taken = await self._backend.engine.take_back(place.address)
-            self._talks.changed(place.address)
+        talk = await self._api.talk(request)
+        async with self._talks.channels.at(talk.address).saying:
+            await self._talks.peers.stop(talk.address)
+            taken = await self._backend.engine.take_back(talk.address)
+            self._talks.changed(talk.address)
         return json_answer(bodies.UndoAnswer([words_of(message.text) for message in taken]))
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
-        place = await self._api.place(request)
-        await self._talks.peers.stop(place.address)
-        await self._backend.engine.reset(place.address)
-        self._talks.changed(place.address)
+        talk = await self._api.talk(request)
+        await self._talks.peers.stop(talk.address)
+        await self._backend.engine.reset(talk.address)
+        self._talks.changed(talk.address)
         return json_answer(bodies.Done())
 
     # What concerns the person rather than a talk.
 
     async def usage(self, request: web.Request) -> web.StreamResponse:
         """Tell what the caller used today of what is limited; operators are told of everybody."""
-        person = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
+        person = await self._api.caller(request)
         shares = await self._backend.engine.shares(UsageScope(person.id))
-        told = bodies.UsageAnswer(
+        answer = bodies.UsageAnswer(
             [bodies.DayShare(each.scope, each.kind, each.used, each.limit) for each in shares]
         )
         if person.id == LOCAL or person.may("operate"):
             bill = await self._backend.engine.bill()
-            told.today, told.month, told.monthDollars = _sum(bill.today), _sum(bill.month), bill.month_dollars
-            told.model = self._backend.model_of(f"http:0:{self._backend.default_persona}")
-        return json_answer(told)
+            answer.today, answer.month = _sum(bill.today), _sum(bill.month)
+            answer.monthDollars = bill.month_dollars
+            answer.model = self._backend.model_of(f"http:0:{self._backend.default_persona}")
+        return json_answer(answer)
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         """Give all that is kept of the caller."""
-        person = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
+        person = await self._api.caller(request)
         return json_answer(await self._store.export(person.id))
 
     async def forget(self, request: web.Request) -> web.StreamResponse:
         """Forget all that was ever kept of the caller."""
-        person: Principal = await self._api.who(request, queried(request, bodies.UserQuery).userId or "")
-        if not decoded(await read_body(request), bodies.ForgetMeRequest).really:
+        person = await self._api.caller(request)
+        if not decode_body(await read_body(request), bodies.ForgetMeRequest).really:
             raise Problem(422, "Not meant", 'Everything would go: send {"really": true} to do it.')
         talks = await self._store.talks(person.id, "", _ALL_TALKS)
         await self._backend.engine.forget(person.id)
@@ -249,12 +250,12 @@ class TalkHistory:
         return json_answer(bodies.Done())
 
 
-class _Told:
-    """The messages that are told of turns, as they are gathered.
+class _ShownMessages:
+    """The messages of turns in the form for clients, as they are gathered.
 
     Args:
-        place: the talk.
-        shown: gives addresses to pictures.
+        talk: whose messages they are.
+        pictures: gives them addresses here.
         are_adaptive: cards come as Adaptive Cards.
 
     Attributes:
@@ -263,18 +264,18 @@ class _Told:
         siblings: see `TalkHistory._siblings`.
     """
 
-    def __init__(self, place: TalkAddress, shown: ShownPictures, *, are_adaptive: bool) -> None:
+    def __init__(self, talk: TalkAddress, pictures: ShownPictures, *, are_adaptive: bool) -> None:
         self.messages: list[bodies.TalkMessage] = []
         self.turns: list[bodies.ToldTurn] = []
         self.elsewhere: list[bodies.ShownReaction] = []
         self.siblings: Mapping[int, tuple[list[int], list[int]]] = {}
-        self._known: dict[str, bodies.TalkMessage] = {}
-        self._address = place.address
-        self._shown = shown
+        self._known: dict[str, bodies.TalkMessage] = {}  # by id
+        self._address = talk.address
+        self._pictures = pictures
         self._are_adaptive = are_adaptive
 
     def turn(self, record: TurnRecord, messages: Sequence[Message], earlier: Mapping[int, str]) -> None:
-        """Tell of a turn, and of the messages that it answered."""
+        """Add a turn, and the messages that it answered."""
         edits, answers = self.siblings.get(record.id, ([], []))
         sources = [bodies.CitedPage(each.title, each.url) for each in sources_of(record)]
         self.turns.append(
@@ -287,18 +288,18 @@ class _Told:
                 case Sent(text, act):
                     self._answer(bodies.TalkMessage(act, "assistant", text, record.id), record, answers)
                 case Shown(card, act):
-                    form = self._shown.decorated({"id": act, **card_json(card)}, self._address)
-                    told = bodies.TalkMessage(act, "assistant", "", record.id)
-                    told.pictures = form.pop("pictures", {})
+                    form = self._pictures.decorated({"id": act, **card_json(card)}, self._address)
+                    shown = bodies.TalkMessage(act, "assistant", "", record.id)
+                    shown.pictures = form.pop("pictures", {})
                     del form["id"]
-                    told.cards = [adaptive(form) if self._are_adaptive else form]
-                    self._answer(told, record, answers)
+                    shown.cards = [adaptive(form) if self._are_adaptive else form]
+                    self._answer(shown, record, answers)
                 case Pictured(picture, act):
-                    form = self._shown.decorated(to_json(event), self._address)
-                    told = bodies.TalkMessage(act, "assistant", "", record.id)
-                    told.picture = bodies.ShownPicture(picture.words, picture.link, picture.service)
-                    told.pictures = form.get("pictures", {})
-                    self._answer(told, record, answers)
+                    form = self._pictures.decorated(to_json(event), self._address)
+                    shown = bodies.TalkMessage(act, "assistant", "", record.id)
+                    shown.picture = bodies.ShownPicture(picture.words, picture.link, picture.service)
+                    shown.pictures = form.get("pictures", {})
+                    self._answer(shown, record, answers)
                 case Reacted(emoji, act, message_id):
                     on = self._known.get(message_id)
                     reaction = bodies.ShownReaction(act, emoji, message_id)
@@ -310,24 +311,26 @@ class _Told:
                     pass
 
     def person(self, message: Message, turn: int, siblings: Sequence[int] = ()) -> None:
-        """Tell of a message of a person; `turn`: that answers it, 0: it waits."""
-        told = bodies.TalkMessage(message.id, "user", words_of(message.text), turn, message.sent_at)
-        shown = iter(range(len(message.images)))
+        """Add a message of a person. `turn`: the turn that answers it; 0: it waits."""
+        shown = bodies.TalkMessage(message.id, "user", words_of(message.text), turn, message.sent_at)
+        number = 0  # of the next picture
         for name, is_picture in carried_by(message.text):
-            number = next(shown, None) if is_picture else None
-            kept = number is not None and turn > 0
-            url = self._shown.url(OfMessage(self._address, turn, message.id, number or 0)) if kept else ""
-            told.attachments = [*told.attachments, bodies.CarriedFile(name, is_picture, url)]
-        told.siblings = list(siblings)
-        self._add(told)
+            url = ""
+            if is_picture and number < len(message.images):
+                if turn > 0:  # else it is not on record yet where pictures are looked up
+                    url = self._pictures.url(OfMessage(self._address, turn, message.id, number))
+                number += 1
+            shown.attachments = [*shown.attachments, bodies.CarriedFile(name, is_picture, url)]
+        shown.siblings = list(siblings)
+        self._add(shown)
 
-    def _answer(self, told: bodies.TalkMessage, record: TurnRecord, siblings: Sequence[int]) -> None:
-        told.at, told.siblings = record.began, list(siblings)
-        self._add(told)
+    def _answer(self, shown: bodies.TalkMessage, record: TurnRecord, siblings: Sequence[int]) -> None:
+        shown.at, shown.siblings = record.began, list(siblings)
+        self._add(shown)
 
-    def _add(self, told: bodies.TalkMessage) -> None:
-        self._known[told.id] = told
-        self.messages.append(told)
+    def _add(self, shown: bodies.TalkMessage) -> None:
+        self._known[shown.id] = shown
+        self.messages.append(shown)
 
 
 def _sum(spent: UsageEntry) -> bodies.Sum:

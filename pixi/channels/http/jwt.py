@@ -62,8 +62,8 @@ class HostTokens:
             raise ConfigError('[http.jwt] needs PyJWT: pip install "pixi-persona[jwt]"')
         self._fetch = self.fetch or _fetched
         self._known: Mapping[str, Any] = {}
-        self._due = self.clock()  # when the keys may be read next
-        self._old = self.clock()  # when they are to be
+        self._next_read = self.clock()  # not before that are the keys read again
+        self._fresh_until = self.clock()  # from then on they are to be
         self._reading = asyncio.Lock()
 
     async def verified(self, token: str) -> Mapping[str, Any]:
@@ -91,26 +91,26 @@ class HostTokens:
         return claims
 
     async def _key(self, name: str) -> Any:
-        if self._is_missing(name):
+        if self._needs_reading(name):
             async with self._reading:
-                if self._is_missing(name) and self.clock() >= self._due:
-                    self._due = self.clock() + _AFTER_FAILURE_SECONDS
+                if self._needs_reading(name) and self.clock() >= self._next_read:
+                    self._next_read = self.clock() + _AFTER_FAILURE_SECONDS
                     try:
                         self._known = await self._read()
-                        self._due = self.clock() + _AGAIN_SECONDS
-                        self._old = self.clock() + _GOOD_SECONDS
+                        self._next_read = self.clock() + _AGAIN_SECONDS
+                        self._fresh_until = self.clock() + _GOOD_SECONDS
                     except Problem:
                         if name not in self._known:
                             raise
-                        self._old = self.clock() + _AGAIN_SECONDS  # the keys stay good until then
+                        self._fresh_until = self.clock() + _AGAIN_SECONDS  # the keys stay good until then
         if not self._known:
             raise _no_keys()
         if name not in self._known:
             raise _refused("it was signed with a key that is not among those of the issuer")
         return self._known[name]
 
-    def _is_missing(self, name: str) -> bool:
-        return name not in self._known or self.clock() >= self._old
+    def _needs_reading(self, name: str) -> bool:
+        return name not in self._known or self.clock() >= self._fresh_until
 
     async def _read(self) -> Mapping[str, Any]:
         import json

@@ -59,7 +59,7 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
         **_PICTURES,
     },
     "said": {"id": str, "text": str, "at": float, "attachments": list[str]},
-    "changed": {},
+    "changed": {"ended?": int},
     "picture": {"id": str, "text": str, "link": str, "service": str, "address?": str, **_PICTURES},
     "tool_call": {"id": str, "name": str, "arguments": dict[str, Any]},
     "tool_result": {"id": str, "name": str, "ok": bool, "result": str},
@@ -77,14 +77,15 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _event_type(name: str, fields: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """Return the type of an event: `turn_end` is a `TurnEndEvent`."""
     title = "".join(word.title() for word in name.split("_")) + "Event"
-    known = [
-        (each[:-1], kind | msgspec.UnsetType, msgspec.UNSET) if each.endswith("?") else (each, kind)
-        for each, kind in fields.items()
-    ]
-    return msgspec.defstruct(
-        title, [("turn", int), ("seq", int), *known], tag_field="event", tag=name, kw_only=True
-    )
+    known: list[Any] = [("turn", int), ("seq", int)]
+    for field, kind in fields.items():
+        if field.endswith("?"):
+            known.append((field[:-1], kind | msgspec.UnsetType, msgspec.UNSET))
+        else:
+            known.append((field, kind))
+    return msgspec.defstruct(title, known, tag_field="event", tag=name, kw_only=True)
 
 
 EVENT_TYPES: Mapping[str, type[msgspec.Struct]] = {
@@ -178,10 +179,7 @@ def _operation(
         "operationId": _operation_id(route),
         "summary": route.summary,
         "responses": _responses(route, described),
-        # On the server's own machine a key is only needed for what `chat` does not cover.
-        "security": [{"key": [route.scope]}, *([{}] if route.scope == "chat" or route.local else [])]
-        if route.scope
-        else [],
+        "security": _security(route),
     }
     part = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1, "maxLength": 128}}
     parameters: list[dict[str, Any]] = [{"name": name, **part} for name in _PARAMETER.findall(route.path)]
@@ -196,6 +194,15 @@ def _operation(
         schema = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _security(route: "Route") -> list[dict[str, list[str]]]:
+    """Return the ways in which a caller may be let in; none: everybody is."""
+    if not route.scope:
+        return []
+    with_key = {"key": [route.scope]}
+    # On the server's own machine a key is only needed for what `chat` does not cover.
+    return [with_key, {}] if route.scope == "chat" or route.local else [with_key]
 
 
 def _operation_id(route: "Route") -> str:

@@ -19,8 +19,7 @@ from msgspec import Struct
 
 from pixi.channels.http.access import LOCAL, Access, Principal, Problem, digest_of
 from pixi.channels.http.bodies import Done, SessionAnswer, SessionRequest
-from pixi.channels.http.requests import decoded, json_answer
-from pixi.channels.http.streams import read_body
+from pixi.channels.http.requests import decode_body, json_answer, read_body
 from pixi.channels.http.visitors import HttpLimits
 
 LINK_SECONDS = 600.0
@@ -79,7 +78,7 @@ class Operators:
         self._links[token] = time.monotonic() + LINK_SECONDS
         return token
 
-    async def who(self, request: web.Request) -> Principal:
+    async def authenticate(self, request: web.Request) -> Principal:
         """Return the operator who sent a request, with a key or from a browser with a session.
 
         Raises:
@@ -87,7 +86,7 @@ class Operators:
         """
         if "Authorization" in request.headers:
             person = await self.identify(request)
-            _require_all(person)
+            _require_operator(person)
             await self.limits.request(person)
             return person
         session = await self._session(request)
@@ -103,15 +102,15 @@ class Operators:
             Problem: 401, neither holds; 403, the key may not operate; 429, too many were tried.
         """
         await self.limits.knock(network)
-        asked = decoded(await read_body(request), SessionRequest)
+        asked = decode_body(await read_body(request), SessionRequest)
         if asked.key:
             person = await self.access.identify({"Authorization": f"Bearer {asked.key}"}, None)
-            _require_all(person)
+            _require_operator(person)
             session = self._open(person, digest_of(asked.key))
         else:
-            self._use(asked.link)
+            self._use_link(asked.link)
             session = self._open(Principal(LOCAL, "operator", scopes=frozenset({"operate", "approve"})))
-        answer = _told(session)
+        answer = _session_answer(session)
         answer.set_cookie(
             COOKIE,
             session.cookie,
@@ -126,17 +125,22 @@ class Operators:
 
     async def session(self, request: web.Request) -> web.StreamResponse:
         """Tell a page whose session its browser has."""
-        return _told(await self._session(request))
+        return _session_answer(await self._session(request))
 
     async def leave(self, request: web.Request) -> web.StreamResponse:
         """End a session."""
-        await self.who(request)
+        await self.authenticate(request)
         self._sessions.pop(request.cookies.get(COOKIE, ""), None)
         answer = json_answer(Done())
         answer.del_cookie(COOKIE, path=COOKIE_PATH)
         return answer
 
-    def _use(self, link: str) -> None:
+    def _use_link(self, link: str) -> None:
+        """Use a link up.
+
+        Raises:
+            Problem: 401, there is no such link any more.
+        """
         expires = self._links.pop(link, None)
         if expires is None or expires <= time.monotonic():
             raise Problem(
@@ -157,7 +161,11 @@ class Operators:
         return session
 
     async def _session(self, request: web.Request) -> OperatorSession:
-        """The session of the browser that asks; one of a key lasts as long as the key."""
+        """Return the session of the browser that asks; one of a key lasts as long as the key.
+
+        Raises:
+            Problem: 401, it has none.
+        """
         session = self._sessions.get(request.cookies.get(COOKIE, ""))
         if (
             session is None
@@ -174,8 +182,12 @@ class Operators:
         return session
 
 
-def _require_all(person: Principal) -> None:
-    """See that somebody may operate; who may talk to some personas alone does not see all of the service."""
+def _require_operator(person: Principal) -> None:
+    """See that somebody may operate. A key for some personas does not: it would show all of the service.
+
+    Raises:
+        Problem: 403, they may not.
+    """
     person.require("operate")
     if person.personas:
         raise Problem(
@@ -186,5 +198,5 @@ def _require_all(person: Principal) -> None:
         )
 
 
-def _told(session: OperatorSession) -> web.Response:
+def _session_answer(session: OperatorSession) -> web.Response:
     return json_answer(SessionAnswer(session.person.name, session.csrf))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import PLAIN, Problem, persona_named
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.visitors import Visitors
 
 _FOLDER = Path(__file__).parent / "page"
@@ -23,6 +23,7 @@ _KINDS = {
     ".png": "image/png",
 }
 _FOR_EVER = "public, max-age=31536000, immutable"
+_FOR_ALL = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "font-src 'self'; media-src 'self' blob:; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -82,13 +83,13 @@ class StaticFiles:
         name = request.match_info["path"]
         if not request.path.startswith(f"{self.root}/") or name not in self._files or name.endswith(".html"):
             raise Problem(404, "No such file", "There is nothing here; load the page again.")
-        return self._answer(request, name, {"Cache-Control": _FOR_EVER, **_for_all()})
+        return self._answer(request, name, {"Cache-Control": _FOR_EVER, **_FOR_ALL})
 
     async def widget(self, request: web.Request) -> web.Response:
         """Answer with the script that other people's pages load by a name that stays the same."""
         body = f'import "{self.root}/widget/widget.js";\n'.encode()
         return web.Response(
-            body=body, content_type="text/javascript", headers={"Cache-Control": "no-cache", **_for_all()}
+            body=body, content_type="text/javascript", headers={"Cache-Control": "no-cache", **_FOR_ALL}
         )
 
     def document(
@@ -112,6 +113,7 @@ class StaticFiles:
         return web.Response(body=packed, content_type="text/html", charset="utf-8", headers=headers)
 
     def _fill(self, name: str, language: str, packs: bool) -> bytes:
+        """Return a document with the paths of this version in it."""
         text = self._files[name].replace(b"{{root}}", self.root.encode())
         text = text.replace(b"{{language}}", language.encode())
         return gzip.compress(text, mtime=0) if packs else text
@@ -128,19 +130,19 @@ class StaticFiles:
         Args:
             accepted: the header Accept-Language.
         """
-        wanted = []
-        for number, part in enumerate(accepted[:_LONGEST_HEADER].lower().split(",")):
+        wanted: list[tuple[float, str]] = []
+        for part in accepted[:_LONGEST_HEADER].lower().split(","):
             tag, _, quality = part.strip().partition(";q=")
-            weight = float(quality) if _QUALITY.fullmatch(quality) else 1.0
-            wanted.append((-weight, number, tag))
-        for _, _, tag in sorted(wanted):
+            wanted.append((float(quality) if _QUALITY.fullmatch(quality) else 1.0, tag))
+        wanted.sort(key=lambda each: -each[0])  # of the same quality, the first stays first
+        for _, tag in wanted:
             known = self._languages.get(tag) or self._languages.get(tag.split("-")[0])
             if known:
                 return known
         return "en"
 
     def _answer(self, request: web.Request, name: str, headers: dict[str, str]) -> web.Response:
-        kind = _KINDS[name[name.rindex(".") :]]
+        kind = _KINDS[Path(name).suffix]
         packs = "gzip" in request.headers.get("Accept-Encoding", "") and not name.endswith(".png")
         if packs:
             headers["Content-Encoding"] = "gzip"
@@ -150,14 +152,11 @@ class StaticFiles:
         )
 
     def _read(self, name: str, packs: bool) -> bytes:
+        """Return a file without its comments."""
         data = self._files[name]
         if name.endswith((".js", ".css")) and not name.startswith(_OTHERS):
             data = _COMMENT.sub(lambda comment: b"\n" * comment[0].count(b"\n"), data)
         return gzip.compress(data, mtime=0) if packs else data
-
-
-def _for_all() -> dict[str, str]:
-    return {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
 
 
 _FRAMES = ("iframe", "frame")
@@ -171,7 +170,7 @@ _FRAMES = ("iframe", "frame")
 # tab of its own, the page is not served: there the key was made for nobody.
 
 
-def page_routes(visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
+def page_routes(visitors: Visitors, backend: HttpBackend) -> list[web.RouteDef]:
     """Return the routes of the pages and their files, which are no part of the API.
 
     Args:
@@ -197,7 +196,7 @@ def page_routes(visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
         # Browsers without this header are held to `frame-ancestors` all the same.
         if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
             raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
-        key = await visitors.found(request.query.get("key", ""))
+        key = await visitors.publishable_key(request.query.get("key", ""))
         if not persona_named(request.match_info["persona"], backend.personas, key.personas):
             raise Problem(404, "No such persona", "There is no persona of that name for this key.")
         return pages.document(request, "talk/embed.html", key.origins)

@@ -40,7 +40,7 @@ _SIDE = 1_024
 _TYPES = ("image/*", "application/octet-stream", "binary/octet-stream")
 
 _PATH = "/api/pictures/"
-_KEY = re.compile(r"image|picture|photo|avatar|icon|thumb|logo|cover|poster", re.IGNORECASE)
+_PICTURE_KEY = re.compile(r"image|picture|photo|avatar|icon|thumb|logo|cover|poster", re.IGNORECASE)
 _ADDRESS = re.compile(r"https://[^\s<>\"]{1,2000}", re.IGNORECASE)
 _DEEPEST = 12  # of what stands within what in a card
 
@@ -87,11 +87,13 @@ class ShownPictures:
     def __init__(self, web: Web, store: Store) -> None:
         self._web = web
         self._store = store
-        self._secret = secrets.token_bytes(32)
+        self._secret = secrets.token_bytes(32)  # so that nobody can guess the name of a picture
+        # By names that stand in addresses: the place of each picture, as it was drawn, and those being drawn.
         self._sources: LRU[str, Source] = LRU(_NAMED)
-        self._own: LRU[OfAct, Image] = LRU(_NAMED, _KEPT_BYTES, lambda image: len(image.data))
         self._kept: LRU[str, _Kept] = LRU(_NAMED, _KEPT_BYTES, lambda kept: kept.size)
         self._coming: dict[str, asyncio.Task[Image | None]] = {}
+        # Pictures that lie nowhere else.
+        self._own: LRU[OfAct, Image] = LRU(_NAMED, _KEPT_BYTES, lambda image: len(image.data))
         self._fetching = asyncio.Semaphore(_AT_ONCE)
         self._drawing = asyncio.Lock()  # a large picture takes much memory
 
@@ -161,6 +163,11 @@ class ShownPictures:
         return hashlib.blake2b(told, key=self._secret, digest_size=16).hexdigest()
 
     async def _image(self, name: str) -> Image | None:
+        """Return a picture as it was drawn, now if it was not; None: it is gone, or cannot be drawn.
+
+        Raises:
+            Problem: 503, too many are being fetched.
+        """
         source, kept = self._sources.get(name), self._kept.get(name)
         if source is None:
             return None
@@ -187,7 +194,7 @@ class ShownPictures:
             del self._coming[name]
 
     async def _fetched(self, source: Source) -> Image | None:
-        """The picture, drawn anew; None where there is none."""
+        """Fetch a picture and draw it anew; None where there is none."""
         try:
             file = await self._file(source)
             if file is None:
@@ -198,6 +205,11 @@ class ShownPictures:
             return None
 
     async def _file(self, source: Source) -> bytes | Path | None:
+        """Return the file of a picture, or where it lies; None: it is gone.
+
+        Raises:
+            WebError: it cannot be fetched.
+        """
         if isinstance(source, Path):
             return source
         if isinstance(source, OfAct):
@@ -221,7 +233,7 @@ class ShownPictures:
 
 
 def _addresses_in(card: Mapping[str, Any]) -> list[str]:
-    """The addresses of pictures in a card: that of its fallback, and in its data what is called like one."""
+    """Return the addresses of pictures in a card: of its fallback, and those that its data names so."""
     if "fallback" not in card:
         return []
     found = [card["fallback"]["picture"], *_called_pictures(card["data"])]
@@ -230,11 +242,12 @@ def _addresses_in(card: Mapping[str, Any]) -> list[str]:
 
 
 def _called_pictures(value: object, depth: int = 0) -> Iterator[object]:
+    """Yield what stands under names of pictures, at any depth."""
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
         for key, each in value.items():
-            if _KEY.search(str(key)):
+            if _PICTURE_KEY.search(str(key)):
                 yield from each if isinstance(each, list) else (each,)
             yield from _called_pictures(each, depth + 1)
     elif isinstance(value, list):

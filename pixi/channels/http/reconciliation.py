@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pixi.channels.http.faces.chat_completions import CompletionOptions, text_of_turn
-from pixi.channels.http.recorded import acts_of
+from pixi.channels.http.replies import acts_of
 from pixi.channels.http.talks import KEPT_TURNS, Talks
 from pixi.core.events import Numbering, TurnEnded
 from pixi.core.message import Message, words_of
@@ -28,16 +28,16 @@ _TALKS = 20
 _BRANCHES = 50
 """Branches of a talk with which a history is compared, latest first."""
 
-TOLD, TOLD_BY_APP = "told:", "told:app"
-"""How the ids of lines begin that a program tells of a talk; and the one of its instructions."""
+LINE_ID, INSTRUCTIONS_ID = "told:", "told:app"
+"""The begin of the ids of lines that a program has of a talk; and the id of its instructions."""
 
-LONGEST_TOLD = 4_000
-"""Letters of a line that a program tells."""
+LONGEST_LINE = 4_000
+"""Letters that are kept of a line of a program."""
 
 
 # Which talk does a request of a chat program go on? The program sends its whole history and no name.
 #
-# Two histories are compared: what the program has (`told`) and what we have of each talk. Ours is never
+# Two histories are compared: what the program has (`history`) and what we have of each talk. Ours is never
 # replaced by theirs. There are four answers:
 #
 # - Theirs is ours, or the end of ours (a program leaves out what is too long). The turn is added.
@@ -83,21 +83,21 @@ class KeptTurn(Struct, frozen=True, dict=True):
         turn: its number; 0: the words wait for a turn.
         asked: the words of the person.
         answered: what a program is given of the answer until now.
-        told: lines that the program told before them.
+        history: lines that the program told before them.
         stays: it is not cut off: the words wait for a turn, or a program reads the answer still.
     """
 
     turn: int
     asked: str
     answered: str
-    told: tuple[ClientLine, ...] = ()
+    history: tuple[ClientLine, ...] = ()
     stays: bool = False
 
     @cached_property
     def lines(self) -> list[ClientLine]:
         """Lines told before, and the two of the turn; they are joined with those of no other turn."""
         answer = ClientLine("assistant", _fold(self.answered))
-        return [*_folded([*self.told, ClientLine("user", self.asked)]), answer]
+        return [*_folded([*self.history, ClientLine("user", self.asked)]), answer]
 
 
 class KeptTalk(Struct, frozen=True, dict=True):
@@ -128,48 +128,51 @@ class Continuation(Struct, frozen=True):
         name: of the talk; "": a new one.
         turn: the first of the turns that are cut off before; None: none is.
         branch: the address of what is put back before that; "": nothing.
-        told: lines of the program that the talk has not, or that go with what is cut off: they are told.
+        history: lines of the program that the talk has not, or that go with what is cut off. They stand
+            before the new message.
     """
 
     name: str = ""
     turn: int | None = None
     branch: str = ""
-    told: tuple[ClientLine, ...] = ()
+    history: tuple[ClientLine, ...] = ()
 
 
 def reconcile(
-    told: Sequence[ClientLine], talks: Sequence[KeptTalk], *, folded: list[ClientLine] | None = None
+    history: Sequence[ClientLine], talks: Sequence[KeptTalk], *, folded: list[ClientLine] | None = None
 ) -> Continuation:
     """Find where a request goes on that names no talk.
 
     Args:
-        told: the program's lines before the one to be answered.
+        history: the program's lines before the one to be answered.
         talks: those of the person with the persona, each way of each, latest first.
-        folded: the lines of `told` as they are compared; None: they are made here.
+        folded: the lines of `history` as they are compared; None: they are made here.
     """
-    theirs = _folded(told) if folded is None else folded
-    return _found_also_reworded(theirs, talks) or Continuation(told=tuple(told) if theirs else ())
+    theirs = _folded(history) if folded is None else folded
+    return _found_also_reworded(theirs, talks) or Continuation(history=tuple(history) if theirs else ())
 
 
-def reconcile_named(told: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool) -> Continuation:
+def reconcile_named(
+    history: Sequence[ClientLine], ways: Sequence[KeptTalk], *, complete: bool
+) -> Continuation:
     """Find where a request goes on in the talk that it names. It never leads to another.
 
     Args:
-        told: the program's lines before the one to be answered.
+        history: the program's lines before the one to be answered.
         ways: those of the named talk, first as it stands.
-        complete: whether `told` is known to be all that the program has of it; else a program that sends
+        complete: whether `history` is known to be all that the program has of it; else a program that sends
             nothing but what is new is one that goes on.
     """
-    theirs, stands = _folded(told), ways[0]
+    theirs, stands = _folded(history), ways[0]
     if found := _found_also_reworded(theirs, ways, named=True):
         return found
     # A program that dropped what is old may have no more than our last answer.
-    answer = " ".join(filter(None, (_fold(line.text) for line in told)))
+    answer = " ".join(filter(None, (_fold(line.text) for line in history)))
     if not theirs and answer and stands.lines and answer == stands.lines[-1].text:
         return Continuation(stands.name)
     is_anew = not theirs or (stands.whole and _missing(theirs, stands.lines) is not None)
     if complete and is_anew and stands.turns and not any(turn.stays for turn in stands.turns):
-        return Continuation(stands.name, stands.turns[0].turn, told=tuple(told) if theirs else ())
+        return Continuation(stands.name, stands.turns[0].turn, history=tuple(history) if theirs else ())
     return Continuation(stands.name)
 
 
@@ -227,9 +230,11 @@ def _reworded(theirs: Sequence[ClientLine], talk: KeptTalk) -> KeptTalk | None:
     while place < len(ours):
         turn, first, at = talk.turns[place], place, at + len(ours[place])
         if at <= len(theirs) and not _same(theirs[at - 1], ours[place][-1]):
-            later = range(place + 1, len(ours))
-            place = next((each for each in later if ours[each][-1] == theirs[at - 1]), place)
-            if place == first:
+            for later in range(place + 1, len(ours)):
+                if ours[later][-1] == theirs[at - 1]:
+                    place = later
+                    break
+            else:
                 return None
             stays = any(each.stays for each in talk.turns[first : place + 1])
             turn = replace(turn, answered=talk.turns[place].answered, stays=stays)
@@ -259,9 +264,10 @@ _ADDED = re.compile(
 
 
 def _fold(text: str) -> str:
+    """Return a text as it is compared: white space folded, without what programs add, and not too long."""
     text = _ADDED.sub("", text, count=1)
     # On record, a picture that lies nowhere else is its words alone.
-    return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_TOLD]).split())
+    return " ".join(_OWN_PICTURE.sub(r"\1", text.strip()[:LONGEST_LINE]).split())
 
 
 def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
@@ -274,6 +280,7 @@ def _folded(lines: Sequence[ClientLine]) -> list[ClientLine]:
 
 
 def _same(theirs: ClientLine, ours: ClientLine) -> bool:
+    """Return True if two lines are the same, or theirs is the begin of our answer."""
     if theirs.role != ours.role:
         return False
     return theirs.text == ours.text or (theirs.role == "assistant" and ours.text.startswith(theirs.text))
@@ -335,28 +342,28 @@ class KnownTalks:
         self._rules = rules
 
     async def find(
-        self, person: str, persona: str, told: Sequence[ClientLine], name: str, *, complete: bool
+        self, person: str, persona: str, history: Sequence[ClientLine], name: str, *, complete: bool
     ) -> Continuation:
         """Find the talk of a person with a persona that a history goes on with.
 
         Args:
-            told: the program's lines before the one to be answered.
+            history: the program's lines before the one to be answered.
             name: of the talk; "": the program gives none.
             complete: see `reconcile_named`.
         """
         if name:
             kept = await self._store.talk(person, name, persona)
             if kept is None:
-                return Continuation(told=tuple(told))
-            return reconcile_named(told, await self._ways(kept), complete=complete)
-        theirs, ours = _folded(told), list[KeptTalk]()
+                return Continuation(history=tuple(history))
+            return reconcile_named(history, await self._ways(kept), complete=complete)
+        theirs, ours = _folded(history), list[KeptTalk]()
         for talk in await self._store.talks(person, persona, _TALKS) if theirs else ():
             ways = await self._ways(talk)
             ours += ways
             stands = ways[0]
             if stands.whole and theirs == stands.lines:
                 break  # none of others can be nearer
-        return reconcile(told, ours, folded=theirs)
+        return reconcile(history, ours, folded=theirs)
 
     def is_running(self, address: str) -> bool:
         """Return True if a turn is under way in a talk, or a message waits for one."""
@@ -376,6 +383,7 @@ class KnownTalks:
         alternatives = {each.branch: each for each in await self._store.alternatives(talk.address)}
 
         async def way(at: str) -> list[KeptTurn]:
+            """Return the turns of a talk, or of a branch behind those of what it left."""
             if at not in kept:
                 kept[at] = await self._ended(at)
             if (branch := alternatives.get(at)) is None:
@@ -393,13 +401,13 @@ class KnownTalks:
         ]
 
     async def _ended(self, address: str) -> list[KeptTurn]:
-        """The turns that have ended, of a talk or of a branch."""
+        """Return the turns that have ended, of a talk or of a branch."""
         records = await self._store.turns(address, KEPT_TURNS)
         asked = await self._store.messages_of([record.id for record in records])
         return [self._turn_of(each.id, asked.get(each.id, ()), _visible(each)) for each in records]
 
     async def _unended(self, address: str) -> list[KeptTurn]:
-        """The turn that is being written, as far as it has come, and the messages that wait for another."""
+        """Return the turn that is being written, as far as it has come, and what waits for another."""
         if not (self.is_running(address) or self._talks.peers.others):
             return []
         feed = (await self._talks.peers.join(address)).feed
@@ -417,15 +425,16 @@ class KnownTalks:
         return turns
 
     def _turn_of(self, turn: int, asked: Sequence[Message], events: Iterable[Mapping[str, Any]]) -> KeptTurn:
-        wishes = CompletionOptions(silence="", reactions=self._rules.reactions)
-        told = tuple(
+        """Return a turn of its number, the messages that it answers, and the events of its answer."""
+        options = CompletionOptions(silence="", reactions=self._rules.reactions)
+        history = tuple(
             ClientLine("user" if each.author else "assistant", each.text)
             for message in asked
             for each in message.quoted
-            if each.id.startswith(TOLD) and each.id != TOLD_BY_APP
+            if each.id.startswith(LINE_ID) and each.id != INSTRUCTIONS_ID
         )
         words = "\n".join(words_of(message.text) for message in asked)
-        return KeptTurn(turn, words, text_of_turn(events, wishes) or self._rules.silence, told)
+        return KeptTurn(turn, words, text_of_turn(events, options) or self._rules.silence, history)
 
 
 def _visible(record: TurnRecord) -> list[dict[str, Any]]:

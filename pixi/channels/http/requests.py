@@ -1,5 +1,6 @@
-"""Reads bodies, queries and headers of requests; what is wrong with them becomes a problem."""
+"""Bodies, queries and headers of requests, read and checked; and the JSON of answers."""
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -16,9 +17,33 @@ from pixi.store.kept import KeyedRequest
 
 T = TypeVar("T")
 
+BODY_SECONDS = 20.0
+"""Seconds in which a body must arrive."""
 
-def decoded(body: bytes, kind: type[T]) -> T:
-    """Read a body.
+
+async def read_body(request: web.Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Problem: 408, the body takes too long; 413, it is too long; 415, it is no JSON.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+    except TimeoutError:
+        raise Problem(408, "Too slow", f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise Problem(
+            413, "Too long", "The body is too long; [http] max_body_bytes sets the limit."
+        ) from None
+    # A page of another site can send forms and plain text here without asking, but no JSON.
+    if body and request.content_type != "application/json":
+        raise Problem(415, "No JSON", "Send the body as JSON, with Content-Type: application/json.")
+    return body
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Decode a JSON body.
 
     Raises:
         Problem: 400, it is no JSON; 422, a field of it is wrong.
@@ -34,21 +59,32 @@ def decoded(body: bytes, kind: type[T]) -> T:
 
 
 def wrong_field(pointer: str, detail: str) -> Problem:
-    """The problem of a field, named by its JSON pointer."""
+    """Return the problem of a field, named by its JSON pointer; "" for the whole body."""
     told = f"{detail.rstrip('.')}{f' (at {pointer})' if pointer else ''}."
     return Problem(422, "A field is wrong", told, errors=({"pointer": pointer, "detail": detail},))
 
 
 class _Peek(msgspec.Struct):
+    """The field of a body by which its kind is told; the others are passed over."""
+
     messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 def has_messages(body: bytes) -> bool:
-    """Return whether a body has the field `messages`, as AI SDK's have. Bad JSON is told of later."""
+    """Return True if a body has the field `messages`, as AI SDK's have. Bad JSON is told of later."""
     try:
         return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return False
+
+
+def text_of_parts(content: object) -> str:
+    """Return the words of a message's content: a text, or a list of parts of which some are text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def said_by_page(
@@ -70,8 +106,8 @@ def said_by_page(
 
 
 def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
-    """The protocol of a stream that a request asks for."""
-    asked = queried(request, ChatQuery).protocol or otherwise
+    """Return the protocol of a stream that a request asks for; `otherwise`, where none is."""
+    asked = read_query(request, ChatQuery).protocol or otherwise
     given = request.headers.get("X-Pixi-Protocol") or asked
     if given not in get_args(Protocol):
         raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
@@ -79,16 +115,16 @@ def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
 
 
 def wants_adaptive(request: web.Request) -> bool:
-    """Return whether a request asks for cards as Adaptive Cards.
+    """Return True if a request asks for cards as Adaptive Cards.
 
     Raises:
         Problem: 400, it asks for a form that there is not.
     """
-    return queried(request, ChatQuery).cards == "adaptive"
+    return read_query(request, ChatQuery).cards == "adaptive"
 
 
-def queried(request: web.Request, kind: type[T]) -> T:
-    """Read what stands behind `?`.
+def read_query(request: web.Request, kind: type[T]) -> T:
+    """Read the query of a request.
 
     Raises:
         Problem: 400, a parameter is wrong.
@@ -105,15 +141,15 @@ def queried(request: web.Request, kind: type[T]) -> T:
         ) from None
 
 
-def check_names(request: web.Request, kind: type[Any] | None) -> None:
-    """See that what stands behind `?` has names that are known.
+def check_parameters(request: web.Request, kind: type[Any] | None) -> None:
+    """See that all parameters of the query are known.
 
     Args:
-        request: with its parameters.
-        kind: the type that they are read into; None: there are none.
+        request: with its query.
+        kind: the type of the query; None: there is no parameter.
 
     Raises:
-        Problem: 400, a name is not known; the nearest one is named.
+        Problem: 400, one is not; the nearest known one is named.
     """
     known: tuple[str, ...] = () if kind is None else kind.__struct_encode_fields__
     for name in request.query:
@@ -135,8 +171,8 @@ def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
     return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", known)
 
 
-def key_of(request: web.Request) -> str:
-    """The key by which the same request is known again; "" for none."""
+def idempotency_key(request: web.Request) -> str:
+    """Return the key by which the same request is known again; "" for none."""
     key = request.headers.get("Idempotency-Key", "")
     if len(key) > MOST_CHARACTERS:
         raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
@@ -148,7 +184,7 @@ def key_of(request: web.Request) -> str:
 def keyed_request(
     request: web.Request, person: str, asked: object, *where: str, message_id: str = ""
 ) -> KeyedRequest | None:
-    """Return what a request with a key of its own is known by; None: it has no key.
+    """Return what a request with an `Idempotency-Key` is known by; None: it has none.
 
     Args:
         request: with the header.
@@ -157,7 +193,7 @@ def keyed_request(
         where: what else belongs to it, such as the persona.
         message_id: of what it says; "": it is made of the key.
     """
-    key = key_of(request)
+    key = idempotency_key(request)
     if not key:
         return None
     own = joint_digest(person, key)
@@ -166,7 +202,7 @@ def keyed_request(
 
 
 def server_of(request: web.Request) -> str:
-    """The address of this server, as a client called it; a proxy before it may speak TLS in its place.
+    """Return the address of this server, as a client called it; a proxy before it may speak TLS in its place.
 
     Of several proxies, each adds its own; the first is the one that the client reached.
     """
@@ -176,7 +212,7 @@ def server_of(request: web.Request) -> str:
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:
-    """An answer with a value as JSON; half of a surrogate pair, which has no UTF-8, becomes U+FFFD."""
+    """Return a value as a JSON answer. Half of a surrogate pair, which has no UTF-8, becomes U+FFFD."""
     try:
         body = msgspec.json.encode(value)
     except UnicodeEncodeError:

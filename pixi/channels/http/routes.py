@@ -18,10 +18,16 @@ from pixi.channels.http.access import LOCAL, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
-from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.history import TalkHistory
-from pixi.channels.http.requests import check_names, decoded, json_answer, key_of, queried
-from pixi.channels.http.streams import kept_alive, read_body, write_stream
+from pixi.channels.http.requests import (
+    check_parameters,
+    decode_body,
+    idempotency_key,
+    json_answer,
+    read_body,
+    read_query,
+)
+from pixi.channels.http.streams import PlainStream, kept_alive, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.store.kept import AuditOutcome, Deed, Quota
@@ -88,7 +94,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 BELOW = "/api/"
-"""The begin of the paths of which parameters are checked. Others take any: programs add their own."""
+"""The begin of the paths whose parameters are checked. Others take any: programs add their own."""
 
 _WITHOUT_BODY = ("GET", "DELETE")
 _SESSION = "/api/studio/session"
@@ -106,7 +112,8 @@ def routes_of(api: Api, history: TalkHistory) -> tuple[Route, ...]:
 
 
 async def _checked(route: Route, request: web.Request) -> web.StreamResponse:
-    check_names(request, route.query)
+    """Answer a request, once its parameters are known."""
+    check_parameters(request, route.query)
     return await route.handler(request)
 
 
@@ -147,7 +154,7 @@ def _of_people(api: Api, history: TalkHistory) -> Sequence[Route]:
     file = "/api/files/{id}"
     return (
         Route.at("GET /api/personas", api.personas, "List personas", "chat", response=bodies.PersonasAnswer),
-        Route.at("GET /api/pictures/{name}", api.shown.answer, "Get a picture that a talk showed",
+        Route.at("GET /api/pictures/{name}", api.pictures.answer, "Get a picture that a talk showed",
                  response=bytes, also=(503,)),
         Route.at("GET /api/usage", history.usage, "See what was used of what is limited", "chat",
                  query=bodies.UserQuery, response=bodies.UsageAnswer),
@@ -218,26 +225,26 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
 async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.StreamResponse:
     """Read a request, let the addon answer it, and tell what it refuses."""
     # Operators are known before anything is read: nobody else learns even what a body should be.
-    operator = await api.operators.who(request) if route.scope == "operate" else None
+    operator = await api.operators.authenticate(request) if route.scope == "operate" else None
     asked: Any = None
-    check_names(request, route.request if route.method in _WITHOUT_BODY else None)
+    check_parameters(request, route.request if route.method in _WITHOUT_BODY else None)
     if route.request is not None and route.method in _WITHOUT_BODY:
-        asked = queried(request, route.request)
+        asked = read_query(request, route.request)
     elif route.request is not None:
-        asked = decoded(await read_body(request), route.request)
+        asked = decode_body(await read_body(request), route.request)
     user = getattr(asked, "userId", None) or ""
     if operator is not None:
         principal = operator
         if user:
             raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, user, scope=route.scope)
+        principal = await api.authenticate_key(request, user, scope=route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
             403, "Not allowed", f"This needs a key with the scope {route.scope}; a token has it not."
         )
-    caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
+    caller = Caller(principal.id, principal.name, dict(request.match_info), idempotency_key(request))
     try:
         answer = (
             _on_record(api.backend.store, route, caller, asked)
@@ -292,5 +299,5 @@ async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any
 
 
 def _shape(path: str) -> str:
-    """A path in which all free parts are the same."""
+    """Return a path with all free parts alike, by which two routes are told apart."""
     return re.sub(r"\{[^}]*\}", "{}", path)

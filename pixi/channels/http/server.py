@@ -24,10 +24,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import PLAIN, VISITING, Access, Problem
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
 from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
@@ -79,7 +79,7 @@ class HttpServer:
 
     Args:
         backend: answers.
-        rules: what the operator decided.
+        rules: of the operator.
         files: the folder for files that people send, see `files_folder`.
         tokens: checks tokens of a host application; None: there are none.
         user: the claim of such a token that names the person.
@@ -88,7 +88,7 @@ class HttpServer:
         web_of_strangers: fetches files and pictures by their addresses; None: one of its own.
 
     Attributes:
-        limits: how often people may ask.
+        limits: on how often people may ask.
 
     Raises:
         ConfigError: one of these routes is taken.
@@ -96,7 +96,7 @@ class HttpServer:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: HttpBackend,
         rules: HttpRules,
         *,
         files: Path,
@@ -111,10 +111,10 @@ class HttpServer:
         self._files = Files(backend.store, files, rules)
         self.limits = limits = HttpLimits(rules)
         fetching = web_of_strangers or Web()
-        self._shown = ShownPictures(fetching, backend.store)
+        self._pictures = ShownPictures(fetching, backend.store)
         self._talks = Talks(backend, rules, limits, Attachments(self._files, rules, fetching))
-        self._talks.channels.keep = self._shown.keep
-        self._talks.channels.forgotten = self._shown.forget
+        self._talks.channels.keep = self._pictures.keep
+        self._talks.channels.forgotten = self._pictures.forget
         visitors = Visitors(backend.store.key_of)
         access = Access(
             backend.store.key_of,
@@ -123,22 +123,28 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        self._api = api = Api(backend, self._talks, access, rules, visitors, limits, self._files, self._shown)
+        self._api = api = Api(
+            backend, self._talks, access, rules, visitors, limits, self._files, self._pictures
+        )
         table = routes_of(api, TalkHistory(api))
         table += Completions(api, forwarded).routes()
         table += routes_of_addons(api, routes, table)
         api.describe = cache(partial(_described, table))
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
         self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
-        self._heard: set[web.RequestHandler] = set()  # connections on which a request came
-        self._visited: set[str] = set()  # origins of publishable keys, as of the last request from elsewhere
-        self._app = web.Application(middlewares=[_in_form, self._guard], client_max_size=rules.max_body_bytes)
+        self._spoke: set[web.RequestHandler] = set()  # connections on which a request came
+        self._visitor_origins: set[str] = (
+            set()
+        )  # origins of publishable keys, as of the last request from elsewhere
+        self._app = web.Application(
+            middlewares=[_answer_problems, self._guard], client_max_size=rules.max_body_bytes
+        )
         for each in table:
             # An answer to HEAD has no body, and what a stream wrote would be taken for the next answer.
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
         self._app.router.add_routes(page_routes(visitors, backend))
-        self._app.on_response_prepare.append(self._sign)
+        self._app.on_response_prepare.append(self._add_headers)
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncGenerator[str, None]:
@@ -172,7 +178,7 @@ class HttpServer:
             for task in sweeping:
                 task.cancel()
             await asyncio.wait(sweeping)
-            await self._shown.close()
+            await self._pictures.close()
             self._api.closing.set()
             await self._talks.close()
             await runner.cleanup()
@@ -183,8 +189,8 @@ class HttpServer:
         while True:
             await asyncio.sleep(SILENT_SECONDS)
             there = set(server.connections)
-            self._heard &= there
-            silent = there - self._heard
+            self._spoke &= there
+            silent = there - self._spoke
             for connection in silent & before:
                 if connection.transport is not None:
                     connection.transport.abort()
@@ -192,7 +198,7 @@ class HttpServer:
 
     @property
     def peers(self) -> Peers:
-        """The other servers on the same store, which it takes somebody to connect."""
+        """Return the other servers on the same store. Somebody has to connect them."""
         return self._talks.peers
 
     def new_link(self) -> str:
@@ -208,15 +214,15 @@ class HttpServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests by a name or from a page that is not known; answer what pages ask before."""
-        self._heard.add(request.protocol)
+        """Refuse requests by an unknown name, or from an unknown page; answer the preflights of pages."""
+        self._spoke.add(request.protocol)
         host = _HOST.fullmatch(request.headers.get("Host", "").lower())
         if host is None or host[1] not in self._hosts:
             raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
         is_foreign = origin is not None and not is_own(origin, request.headers.get("Host", ""))
         if origin is not None and is_foreign and not request.path.startswith(PUBLIC_PATHS):
-            await self._let_call(request, origin)
+            await self._check_origin(request, origin)
         if request.method == "OPTIONS":
             return web.Response(
                 status=204,
@@ -228,13 +234,17 @@ class HttpServer:
             )
         return await handler(request)
 
-    async def _let_call(self, request: web.Request, origin: str) -> None:
-        """See that pages of an origin may call, and that visitors' pages call for visitors."""
+    async def _check_origin(self, request: web.Request, origin: str) -> None:
+        """See that pages of an origin may call, and that visitors' pages call for visitors.
+
+        Raises:
+            Problem: 403, they may not.
+        """
         if origin in self._origins:
             return
         keys = await self._backend.store.keys()
-        self._visited = {each for key in keys if key.revoked is None for each in key.origins}
-        if origin not in self._visited:
+        self._visitor_origins = {each for key in keys if key.revoked is None for each in key.origins}
+        if origin not in self._visitor_origins:
             raise Problem(
                 403,
                 "Wrong origin",
@@ -252,7 +262,7 @@ class HttpServer:
                 "see [http] allowed_origins for other pages.",
             )
 
-    async def _sign(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         """Add the headers that every answer has."""
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
@@ -260,18 +270,18 @@ class HttpServer:
         response.headers["Vary"] = ", ".join(
             dict.fromkeys(["Origin", response.headers.get("Vary", "Origin")])
         )
-        if origin in self._origins or origin in self._visited:
+        if origin in self._origins or origin in self._visitor_origins:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
 
 
 @web.middleware
-async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what goes wrong in the form of the path."""
+async def _answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what goes wrong, in the form that the clients of the path read."""
     try:
         return await handler(request)
     except Problem as problem:
-        return _told(request, problem)
+        return _problem_response(request, problem)
     except web.HTTPException as error:
         if error.status < 400:
             raise
@@ -282,25 +292,27 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
             413: "The body is too long; [http] max_body_bytes sets the limit.",
         }.get(error.status, "The request cannot be understood.")
         code = "unknown_url" if error.status == 404 else ""
-        return _told(request, Problem(error.status, "", detail, headers=allowed, code=code))
+        return _problem_response(request, Problem(error.status, "", detail, headers=allowed, code=code))
     except web.RequestPayloadError:
         detail = "The body is cut, or not packed as its Content-Encoding says: send it as it is."
-        answer = _told(request, Problem(400, "Bad body", detail))
+        answer = _problem_response(request, Problem(400, "Bad body", detail))
         answer.force_close()  # where the next request would begin is not known
         return answer
     except PixiError as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
-        return _told(
+        return _problem_response(
             request, Problem(503, "Not now", "The persona cannot be reached just now. Try again later.")
         )
     except ConnectionError:
         raise
     except Exception:
         _log.exception("%s %s broke", request.method, request.path)
-        return _told(request, Problem(500, "Broken", "Something broke inside; the server's log tells what."))
+        return _problem_response(
+            request, Problem(500, "Broken", "Something broke inside; the server's log tells what.")
+        )
 
 
-def _told(request: web.Request, problem: Problem) -> web.Response:
+def _problem_response(request: web.Request, problem: Problem) -> web.Response:
     below_api = (
         request.path.startswith(("/api/", "/healthz", "/readyz", "/metrics", "/openapi.json"))
         or request.path == "/api"

@@ -3,44 +3,36 @@
 The same request again finds its turn, under way or on record, also after a restart; it is never answered
 twice. A request is the same by its `Idempotency-Key`, or else by the id of its message.
 
-The events of a turn that is over come from the record, see `recorded`.
+Of a turn that is over, the events come from the record, see `replies`.
 """
 
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, aclosing, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http.access import Principal, Problem, address_of
 from pixi.channels.http.attachments import Attachments
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.feed import Channels, FollowedTooSlowly, Form, HttpChannel
+from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.peers import Peers
-from pixi.channels.http.recorded import recorded_events
+from pixi.channels.http.replies import TalkReply, not_now, recorded_events
 from pixi.channels.http.visitors import HttpLimits
 from pixi.core.channel import Channel
 from pixi.core.errors import ChannelElsewhere, StoreError
 from pixi.core.events import PersonSaid, TalkChanged, Verdict
-from pixi.core.language import NOTE
 from pixi.core.message import Attached, Author, Message, Quoted, carried_by, words_of
 from pixi.settings.rules import HttpRules
 from pixi.store.kept import AnsweredMessage, KeyedRequest, Talk, TurnRecord
 
 _PREFIX = "http:"  # of the addresses of all talks
-
-_SEEN = frozenset({"text", "send", "card", "picture", "react", "error"})
-"""Events of an answer that people see."""
-
-_BEFORE = frozenset({"turn_start", "reading", "started", "note"})
-"""Events behind which a turn may begin anew, in the same answer to the client."""
 
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
@@ -77,122 +69,12 @@ class Instead(Struct, frozen=True):
     branch: str = ""
 
 
-@dataclass(eq=False)
-class TalkReply:
-    """The answer to one message, as it comes.
-
-    Args:
-        channel: of the talk.
-        message_id: of the message.
-        recorded: reads the events from the record; None: the turn has not ended.
-        known: the message had come before, by the same request.
-        over: its turn has ended, and the events come from the record.
-        turn: that answers it; 0: none has begun.
-
-    Attributes:
-        place: the count from which on the events are followed.
-    """
-
-    channel: HttpChannel
-    message_id: str
-    recorded: Callable[[], Awaitable[Sequence[Form] | None]]
-    known: bool = False
-    over: bool = False
-    turn: int = 0
-
-    def __post_init__(self) -> None:
-        self.place = self.channel.feed.begin_of_turn() if self.known else self.channel.feed.count
-        self._settled = False
-        self._seen = False  # something of the answer
-        self._begun = False  # something of the turn was passed on behind which it cannot begin anew
-
-    async def events(
-        self, *, pauses: bool = False, resumes: bool = False
-    ) -> AsyncGenerator[Sequence[Form], None]:
-        """Yield the events of the turn that answers the message, up to its end.
-
-        A message that was withdrawn is not answered: then no events come. If another server has answered, and
-        its events were missed, they come from the record.
-
-        Args:
-            pauses: end at a question that waits for its answer, too.
-            resumes: the client knows of a missing end, and follows anew.
-
-        Raises:
-            Problem: 503, the server stops before the end of the turn, which the next server finishes; or
-                another server has left it unfinished, or begins it anew after something was passed on.
-            StoreError: the record could not be read.
-            FollowedTooSlowly: events of the turn were dropped.
-        """
-        if self.over:
-            yield await self.recorded() or ()
-            return
-        async with aclosing(self._followed()) as events:
-            async for forms in events:
-                shown: list[Form] = []
-                for form in forms:
-                    if form["event"] == "turn_start" and self.message_id in form["answers"]:
-                        self.turn = form["turn"]
-                    if form["turn"] in (self.turn, 0):
-                        if await self._is_put_off(form):
-                            if self._begun and not resumes:
-                                raise _not_now(self.turn)
-                            self.turn = 0
-                            continue
-                        if form.get("name") != NOTE:
-                            self._seen = self._seen or form["event"] in _SEEN
-                            self._begun = self._begun or (form["turn"] > 0 and form["event"] not in _BEFORE)
-                        shown.append(form)
-                        if self.channel.ends(form, pauses=pauses):
-                            yield shown
-                            return
-                if shown:
-                    yield shown
-        closed = self.channel.feed.closed
-        if self.turn and not closed:
-            return  # it was put back, or taken over: what was shown stands
-        recorded = None if closed else await self.recorded()
-        if recorded is not None:
-            yield recorded
-        elif not resumes:
-            raise _not_now(self.turn)
-
-    async def _is_put_off(self, form: Form) -> bool:
-        """Return True for the end of a turn of which nothing was seen, where the message is still to be
-        answered: the server stops, or another one has taken the talk."""
-        is_empty = form["event"] == "turn_end" and form["finish"] == "cancelled" and not self._seen
-        return is_empty and await self.recorded() is None
-
-    async def _followed(self) -> AsyncGenerator[Sequence[Form], None]:
-        """Yield the events of the talk. Those of other servers are not missed before the turn began."""
-        feed, place = self.channel.feed, self.place
-        while True:
-            losses = feed.losses
-            try:
-                async with aclosing(feed.follow_on(place, self._is_settled)) as events:
-                    async for numbered in events:
-                        yield [form for _, form in numbered]
-                return
-            except FollowedTooSlowly:
-                if self.turn or feed.losses == losses:
-                    raise
-                place = feed.first
-
-    def _is_settled(self) -> bool:
-        return self._settled or (self.known and self.channel.feed.idle)
-
-    def settle(self) -> None:
-        """End the events with the last that is there: nothing is left to be answered."""
-        self._settled = True
-        self.channel.feed.wake()
-
-
 class Talks:
     """All talks over HTTP.
 
     Args:
         backend: takes the messages, and answers.
-        rules: what the operator decided.
+        rules: of the operator.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
 
@@ -202,15 +84,16 @@ class Talks:
     """
 
     def __init__(
-        self, backend: Backend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
+        self, backend: HttpBackend, rules: HttpRules, limits: HttpLimits, attachments: Attachments
     ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = rules.turns_per_person
         self._limits = limits
         self._attachments = attachments
-        self._talking: dict[str, dict[str, HttpChannel]] = {}  # where replies are waited for, by person
-        self._watching: set[asyncio.Task[None]] = set()
+        # The channels where replies are waited for, by person and address.
+        self._talking: dict[str, dict[str, HttpChannel]] = {}
+        self._watching: set[asyncio.Task[None]] = set()  # one for each reply that is waited for
         self.peers = Peers(backend, self.channels, self.resume)
         self.peers.written = lambda: {person: self._written_to(person) for person in self._talking}
         backend.engine.on_forget.append(self.forget)
@@ -330,7 +213,9 @@ class Talks:
         known = await self._backend.store.request(keyed.key)
         if known is not None and known.digest != keyed.digest:
             raise _used_before()
-        return known if known is not None and known.address else None
+        if known is None or not known.address:
+            return None
+        return known
 
     async def _claimed(self, talk: Talk, keyed: KeyedRequest) -> KeyedRequest:
         """Put a request on record, and return the one of its key that is there.
@@ -451,17 +336,29 @@ class Talks:
         answered = await store.answer_to(address, replaced)
         if answered is None or answered.text is None:
             raise Problem(404, "No such message", "You have said nothing of that id in this conversation.")
-        turns = [answered.turn.id] if answered.turn is not None else []
-        if all(each.id != replaced for told in (await store.messages_of(turns)).values() for each in told):
+        place = None
+        if answered.turn is not None:
+            place = await self._place_of(replaced, [answered.turn.id])
+        if place is None:
             # It stands in the turn that heard it first, also where a later one answered it again.
-            turns = [record.id for record in await store.turns(address, KEPT_TURNS)]
-        for turn, told in (await store.messages_of(turns)).items():
-            at = next((at for at, each in enumerate(told) if each.id == replaced), None)
-            if at is not None:
-                whole = (await store.messages_of([turn], pictures=True))[turn]
-                return Instead(turn, whole[:at], whole[at + 1 :], whole[at])
+            place = await self._place_of(
+                replaced, [each.id for each in await store.turns(address, KEPT_TURNS)]
+            )
+        if place is not None:
+            turn, at = place
+            whole = (await store.messages_of([turn], pictures=True))[turn]
+            return Instead(turn, whole[:at], whole[at + 1 :], whole[at])
         _, waiting = await store.last_asked(address)
-        return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
+        same = [each for each in waiting if each.id == replaced]
+        return Instead(None, message=same[0] if same else None)
+
+    async def _place_of(self, message_id: str, turns: Sequence[int]) -> tuple[int, int] | None:
+        """Return the turn in which a message stands, and its index there; None: it is in none of these."""
+        for turn, messages in (await self._backend.store.messages_of(turns)).items():
+            for index, message in enumerate(messages):
+                if message.id == message_id:
+                    return turn, index
+        return None
 
     async def _set_aside(
         self, address: str, channel: HttpChannel, instead: Instead, reply: TalkReply
@@ -515,7 +412,11 @@ class Talks:
         return (is_meant and await self._backend.engine.stop(address)) or await self.peers.stop(address, turn)
 
     async def answer(self, place: TalkAddress, verdicts: Mapping[str, bool]) -> HttpChannel:
-        """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
+        """Answer those of these questions that wait for the person. Return the channel where they were asked.
+
+        Args:
+            place: the talk.
+            verdicts: True for yes, by the id of the question.
 
         Raises:
             Problem: 403, the person may not; 404, none of the questions waits.
@@ -592,7 +493,7 @@ class Talks:
             if answered is not None and answered.turn is not None and answered.turn.finish:
                 return answered.turn
             if owned:
-                raise _not_now()
+                raise not_now()
         raise Problem(
             409,
             "Not answered",
@@ -628,6 +529,7 @@ class Talks:
         return self.channels.at(address)
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: TalkReply) -> None:
+        """Wait until a message is answered, here or elsewhere, and end its reply then."""
         try:
             await self._backend.engine.settled(address)
             with suppress(StoreError):  # whoever reads the reply is told of it
@@ -637,6 +539,7 @@ class Talks:
             reply.settle()
 
     def _done(self, address: str, channel: HttpChannel, person: str) -> None:
+        """Note that a reply is waited for no more."""
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
             self._talking[person].pop(address, None)
@@ -663,18 +566,6 @@ def _used_before() -> Problem:
         422,
         "Used before",
         "This idempotency key came before with another request. Send a key of its own with each.",
-    )
-
-
-def _not_now(turn: int = 0) -> Problem:
-    """Return what tells a client that its message is not answered yet."""
-    return Problem(
-        503,
-        "Not now",
-        "The server stops, or another one has. What was said is on record: send the same again "
-        "later, with the same key or id; or read the messages of the conversation.",
-        headers={"Retry-After": "5"},
-        turn=turn,
     )
 
 

@@ -209,7 +209,7 @@ RENEWED_SECONDS = 7 * 24 * 3_600
 # the key; it keeps no program from it, and so visitors can do little, and not often.
 
 
-class _Said(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class _Claims(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """The claims of a token: the digest of its key, the visitor, the page's origin, and when it ends."""
 
     key: str
@@ -240,7 +240,7 @@ class Visitors:
         self._key_of = key_of
         self._clock = clock
 
-    async def key(self, secret: str, headers: Mapping[str, str]) -> ApiKey:
+    async def key_for_page(self, secret: str, headers: Mapping[str, str]) -> ApiKey:
         """Return a publishable key that the calling page may use.
 
         A page of this server may use each: it stands in frames of the pages that the key was made for, as
@@ -249,7 +249,7 @@ class Visitors:
         Raises:
             Problem: 401, it is none; 403, it is another page's.
         """
-        key = await self.found(secret)
+        key = await self.publishable_key(secret)
         origin = headers.get("Origin", "")
         if origin not in key.origins and not is_own(origin, headers.get("Host", "")):
             raise Problem(
@@ -260,7 +260,7 @@ class Visitors:
             )
         return key
 
-    async def found(self, secret: str) -> ApiKey:
+    async def publishable_key(self, secret: str) -> ApiKey:
         """Return a publishable key.
 
         Raises:
@@ -276,10 +276,10 @@ class Visitors:
         known = await self._visitor(before, headers, RENEWED_SECONDS)
         same = known is not None and known[0].digest == key.digest
         visitor = known[1] if known is not None and same else secrets.token_urlsafe(16)
-        said = _Said(key.digest, visitor, headers["Origin"], int(self._clock()) + TOKEN_SECONDS)
-        payload = _text(msgspec.json.encode(said))
-        token = f"{VISITING}{payload}.{_text(_signature(key, payload))}"
-        return Admitted(_principal(key, visitor), token, said.expires), not same
+        claims = _Claims(key.digest, visitor, headers["Origin"], int(self._clock()) + TOKEN_SECONDS)
+        payload = _base64(msgspec.json.encode(claims))
+        token = f"{VISITING}{payload}.{_base64(_signature(key, payload))}"
+        return Admitted(_principal(key, visitor), token, claims.expires), not same
 
     async def verified(self, token: str, headers: Mapping[str, str]) -> Principal:
         """Return the visitor whom a token names.
@@ -300,25 +300,25 @@ class Visitors:
     async def _visitor(
         self, token: str, headers: Mapping[str, str], leeway: float = 0.0
     ) -> tuple[ApiKey, str] | None:
-        """The key of a token and the name of its visitor; None where it does not hold."""
+        """Return the key of a token and the name of its visitor; None where the token does not hold."""
         if not token.startswith(VISITING):
             return None
         payload, _, signature = token.removeprefix(VISITING).partition(".")
         try:
-            said = msgspec.json.decode(_bytes(payload), type=_Said)
-            signed = _bytes(signature)
+            claims = msgspec.json.decode(_from_base64(payload), type=_Claims)
+            signed = _from_base64(signature)
         except ValueError:  # of base64, of JSON, or of a text that is not ASCII
             return None
-        key = await self._key_of(said.key)
+        key = await self._key_of(claims.key)
         if key is None or not key.signs or not hmac.compare_digest(signed, _signature(key, payload)):
             return None
-        if said.expires + leeway <= self._clock() or not _is_of(said.origin, headers):
+        if claims.expires + leeway <= self._clock() or not _is_of(claims.origin, headers):
             return None
-        return key, said.visitor
+        return key, claims.visitor
 
 
 def _is_of(origin: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a page of an origin calls. A browser sends no origin for pages of this server."""
+    """Return True if a page of an origin calls. A browser sends no origin for pages of this server."""
     if headers.get("Sec-Fetch-Site") == "same-origin" and "Origin" not in headers:
         return is_own(origin, headers.get("Host", ""))
     return headers.get("Origin") == origin
@@ -334,13 +334,13 @@ def _signature(key: ApiKey, payload: str) -> bytes:
     return hmac.digest(bytes.fromhex(key.signs), payload.encode(), "sha256")
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _bytes(text: str) -> bytes:
-    """Undo `_text`. Only what it writes is read, so that a token can be written in one way alone."""
+def _from_base64(text: str) -> bytes:
+    """Undo `_base64`. Only what it writes is read, so that a token can be written in one way alone."""
     data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-    if _text(data) != text:
+    if _base64(data) != text:
         raise ValueError("not as it is written here")
     return data

@@ -11,7 +11,8 @@ import pytest
 from pixi.channels.http import feed
 from pixi.channels.http.access import LOCAL, Principal, Problem
 from pixi.channels.http.faces.ai_sdk import AiSdkStream
-from pixi.channels.http.talks import Instead, TalkAddress, TalkReply
+from pixi.channels.http.replies import TalkReply
+from pixi.channels.http.talks import Instead, TalkAddress
 from pixi.core.channel import Channel, OpenChannel
 from pixi.core.errors import StoreError
 from pixi.core.events import Grew, Opened, Reacted, Sent, ToolCalled, TurnEnded, TurnEvent, TurnStarted

@@ -28,7 +28,7 @@ def said(*texts: str) -> list[dict[str, Any]]:
 def face_of(*, usage: bool = False, **wishes: Any) -> ChatCompletionStream:
     options = CompletionOptions(**wishes)
     return ChatCompletionStream(
-        answer_id="chatcmpl-1", model="mathilde", created=7, wishes=options, usage=usage
+        answer_id="chatcmpl-1", model="mathilde", created=7, options=options, usage=usage
     )
 
 

@@ -255,7 +255,7 @@ async def test_a_person_goes_back_to_an_earlier_answer(name: dict[str, str], oth
     async with v1(*(f"[SEND: {word}]" for word in words)) as server:
         if others:
             server[0].peers.connect(lambda data: None, lambda: 0.0)
-            server[0].peers.heard("b", b'{"type":"hello"}')
+            server[0].peers.receive("b", b'{"type":"hello"}')
 
         async def say(*texts: str) -> str:
             """Say the last with what stands before; gives the answers that the model was shown."""

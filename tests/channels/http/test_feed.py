@@ -240,6 +240,23 @@ async def test_nobody_goes_on_in_a_feed_that_has_missed_something() -> None:
     assert (feed.turn, feed.begin_of_turn()) == (0, feed.count)
 
 
+async def test_a_turn_that_its_server_left_ends_where_another_has_finished_it() -> None:
+    feeds = [Feed(), Feed()]
+    finished = TalkChanged(1)
+    for feed in feeds:
+        feed.take(Numbering().form(TURN[0]))
+        feed.take({"event": "approval", "turn": 1, "seq": 1, "id": "q"})
+    feeds[0].push(finished)  # here
+    feeds[1].take(Numbering().form(finished))  # on a third server
+    for feed in feeds:
+        assert (feed.idle, feed.ended, list(feed.heard), feed.asked_elsewhere) == (True, 1, [1], set())
+    other = Feed()
+    other.take(Numbering().form(TURN[0]))
+    other.push(TalkChanged(7))
+    other.push(TalkChanged())
+    assert (other.turn_elsewhere, other.ended) == (1, 7), "that was another turn"
+
+
 def test_the_end_of_a_turn_is_looked_for_behind_a_place() -> None:
     feed = Feed()
     feed.push(TurnStarted(1, "c", "pixi", ("m",)))

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image as Pillow
 from yarl import URL
 
-from pixi.channels.http import files, server, streams
+from pixi.channels.http import files, requests, server
 from pixi.channels.http.files import Files, Sniffer, files_folder, shown_name
 from pixi.settings.rules import HttpRules
 from pixi.store.sqlite import SqliteStore
@@ -363,7 +363,7 @@ async def test_an_upload_that_is_cut_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_upload_that_stops_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
     async with served(files=tmp_path) as here:
         writer = await begin_upload(here, 1_000_000, PART + b"a" * 300_000)
         await until(lambda: lying(tmp_path), "the file begins to come")

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from pixi.channels.http import server, streams
+from pixi.channels.http import requests, server
 from pixi.settings.rules import HttpRules
 from tests.channels.http.served import Served, served
 from tests.waiting import until, within
@@ -148,7 +148,7 @@ async def test_a_body_without_a_length_is_cut_off_where_it_is_too_long() -> None
 async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "BODY_SECONDS", 0.05)
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
         for path, form in (("/api/chat", b'"title"'), ("/v1/chat/completions", b'"error"')):

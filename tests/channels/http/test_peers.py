@@ -6,15 +6,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from inspect import CORO_CLOSED, getcoroutinestate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from psycopg import OperationalError
 
 from pixi.app.cluster import notify_bus
 from pixi.app.cluster.notify_bus import NotifyBus
+from pixi.channels.engine import HttpBackend
 from pixi.channels.http import peers
 from pixi.channels.http.access import LOCAL, address_of
-from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
@@ -26,10 +28,10 @@ from pixi.store.postgres.address import Address
 from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.held_clock import HeldClock
-from tests.waiting import until
+from tests.waiting import until, within
 
 TALK = "http:local:pixi:a"
-NOTHING = cast(Backend, object())  # which is not asked
+NOTHING = cast(HttpBackend, object())  # which is not asked
 
 
 async def _nothing() -> None:
@@ -37,7 +39,7 @@ async def _nothing() -> None:
 
 
 def connected(
-    backend: Backend = NOTHING, resume: Callable[[], Awaitable[None]] = _nothing
+    backend: HttpBackend = NOTHING, resume: Callable[[], Awaitable[None]] = _nothing
 ) -> tuple[Peers, Channels, list[dict[str, Any]]]:
     """Peers with one talk open, and what they say. Their common clock is at 100 seconds."""
     channels, said = Channels(lambda: 0.0), list[dict[str, Any]]()
@@ -64,27 +66,27 @@ class Elsewhere:
         self.ended = ended
 
 
-ELSEWHERE = cast(Backend, Elsewhere())
+ELSEWHERE = cast(HttpBackend, Elsewhere())
 TURN = b'{"type":"events","talk":"http:local:pixi:a","forms":[{"event":"turn_start","turn":7,"seq":0}]}'
 
 
 async def test_who_is_known_already_is_told_nothing_again() -> None:
     here, _, said = connected()
-    here.heard("b", b'{"type":"here"}')
-    here.heard("b", b'{"type":"here"}')
+    here.receive("b", b'{"type":"here"}')
+    here.receive("b", b'{"type":"here"}')
     assert [each["type"] for each in said] == ["follow"]
 
 
 async def test_what_others_write_to_a_person_is_known_while_they_are_there() -> None:
     here, _, said = connected()
     here.written = lambda: {"mo": [TALK]}
-    here.heard("b", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
     assert said[0] == {"type": "here", "written": {"mo": [TALK]}}
-    here.heard("b", json.dumps(said[0]).encode())
-    here.heard("c", b'{"type":"here","written":{"mo":["http:other:pixi"],"ana":[]}}')
+    here.receive("b", json.dumps(said[0]).encode())
+    here.receive("c", b'{"type":"here","written":{"mo":["http:other:pixi"],"ana":[]}}')
     assert here.written_to("mo") == {TALK, "http:other:pixi"}
-    here.heard("b", b'{"type":"here"}')
-    here.heard("c", b'{"type":"bye"}')
+    here.receive("b", b'{"type":"here"}')
+    here.receive("c", b'{"type":"bye"}')
     assert here.written_to("mo") == here.written_to("ana") == set()
     await here.close()
 
@@ -94,13 +96,13 @@ async def test_replies_on_other_servers_count_until_they_have_ended() -> None:
     told = json.dumps({"type": "here", "written": {LOCAL: [there]}}).encode()
     async with served("[SEND: one]", "[SEND: two]", rules=HttpRules(turns_per_person=1)) as here:
         await here.backend.store.receive(Message("1", there, Author(LOCAL, "Mo"), "hi", 0.0))
-        here.peers.heard("b", told)
+        here.peers.receive("b", told)
         status, problem = await here.post("/api/chat", {"message": "hi", "conversation": "here"})
         assert (status, problem["title"]) == (429, "Too many replies")
         assert (await here.say("and?", conversation="there"))["text"] == "one", (
             "that talk has its turn already"
         )
-        here.peers.heard("b", told)  # a moment ago
+        here.peers.receive("b", told)  # a moment ago
         assert (await here.say("hi", conversation="here"))["text"] == "two"
 
 
@@ -110,16 +112,16 @@ async def test_a_server_of_models_that_fails_is_told_of_where_others_are() -> No
     here.suspect = failing.append
     here.tell_failing("a.example")
     assert said == []
-    here.heard("b", b'{"type":"here"}')
+    here.receive("b", b'{"type":"here"}')
     here.tell_failing("a.example")
     assert said[-1] == {"type": "fails", "place": "a.example"}
-    here.heard("b", json.dumps(said[-1]).encode())
+    here.receive("b", json.dumps(said[-1]).encode())
     assert failing == ["a.example"]
 
 
 async def test_what_did_not_reach_the_others_is_told_anew() -> None:
     here, _, said = connected()
-    here.heard("b", b'{"type":"here"}')
+    here.receive("b", b'{"type":"here"}')
     said.clear()
     here.unheard()
     assert said == [{"type": "hello"}, {"type": "follow", "talks": [TALK], "ask": ""}]
@@ -139,20 +141,20 @@ async def test_a_message_that_is_not_understood_does_no_harm(
     message: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     here, _, said = connected()
-    here.heard("b", b'{"type":"hello"}')
-    here.heard("b", message)
-    here.heard("c", b'{"type":"here"}')
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", message)
+    here.receive("c", b'{"type":"here"}')
     assert set(here.others) == {"b", "c"}
     assert [each["type"] for each in said] == ["here", "follow", "follow"]
 
 
 async def test_a_connection_that_was_made_again_ends_no_reply() -> None:
     here, channels, said = connected()
-    here.heard("b", b'{"type":"hello"}')
-    here.heard("b", TURN)
-    here.heard("b", json.dumps({"type": "follow", "talks": [TALK]}).encode())
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", TURN)
+    here.receive("b", json.dumps({"type": "follow", "talks": [TALK]}).encode())
     said.clear()
-    here.heard("b", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
     assert [each["type"] for each in said] == ["here", "follow"], "it may have missed what is followed here"
     assert (channels.at(TALK).feed.turn, channels.at(TALK).feed.losses) == (7, 0)
     assert here.is_followed(TALK)
@@ -160,9 +162,9 @@ async def test_a_connection_that_was_made_again_ends_no_reply() -> None:
 
 async def test_a_request_that_comes_too_late_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     here, _, said = connected()  # nothing that is asked of the backend would go well
-    here.heard("b", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
     said.clear()
-    here.heard(
+    here.receive(
         "b", json.dumps({"type": "stop", "talk": TALK, "turn": None, "ask": "1", "until": 99.9}).encode()
     )
     await until(lambda: "came too late" in caplog.text)
@@ -172,14 +174,14 @@ async def test_a_request_that_comes_too_late_is_refused(caplog: pytest.LogCaptur
 async def test_a_server_that_is_closed_does_nothing_for_others() -> None:
     here, channels, said = connected(ELSEWHERE)
     await here.close()
-    here.heard("b", b'{"type":"hello"}')
-    here.heard("b", TURN)
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", TURN)
     assert (said, here.others, channels.at(TALK).feed.count) == ([], set(), 0)
 
 
 async def test_one_that_stands_still_is_waited_for_once(clock: HeldClock) -> None:
     here, _, said = connected(ELSEWHERE)
-    here.heard("b", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
     said.clear()
     began = clock.time()
     await here.join("http:local:pixi:b")
@@ -190,7 +192,7 @@ async def test_one_that_stands_still_is_waited_for_once(clock: HeldClock) -> Non
     assert not await here.stop(TALK)
     assert clock.time() - began == peers.JOIN_SECONDS + peers.ASK_SECONDS
     assert said[-1]["until"] == 100.0 + peers.ASK_SECONDS
-    here.heard("b", b'{"type":"here"}')
+    here.receive("b", b'{"type":"here"}')
     await here.join("http:local:pixi:d")
     assert clock.time() - began == 2 * peers.JOIN_SECONDS + peers.ASK_SECONDS
 
@@ -201,10 +203,10 @@ async def test_what_a_server_left_that_says_goodbye_is_taken_up_at_once(clock: H
 
     taken_up = list[float]()
     here, channels, _ = connected(resume=resume)
-    here.heard("b", b'{"type":"hello"}')
-    here.heard("b", TURN)
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", TURN)
     began = clock.time()
-    here.heard("b", b'{"type":"bye"}')
+    here.receive("b", b'{"type":"bye"}')
     await until(lambda: taken_up)
     assert (taken_up, here.others, channels.at(TALK).feed.losses) == ([began], set(), 1)
 
@@ -217,10 +219,10 @@ async def two(folder: Path, *replies: Any, **more: Any) -> AsyncGenerator[tuple[
 
         def tell_second(data: bytes) -> None:
             if b'"type":"events"' not in data:
-                second.peers.heard("first", data)
+                second.peers.receive("first", data)
 
         first.peers.connect(tell_second)
-        second.peers.connect(lambda data: first.peers.heard("second", data))
+        second.peers.connect(lambda data: first.peers.receive("second", data))
         first.peers.hello()
         yield first, second
     for store in stores:
@@ -294,8 +296,8 @@ async def test_words_of_a_reply_that_only_came_from_another_server_are_dropped_w
 
 async def test_a_request_of_an_older_version_holds_for_good() -> None:
     here, _, said = connected()
-    here.heard("b", b'{"type":"hello"}')
-    here.heard("b", json.dumps({"type": "stop", "talk": TALK, "turn": 7, "ask": "1"}).encode())
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", json.dumps({"type": "stop", "talk": TALK, "turn": 7, "ask": "1"}).encode())
     await until(lambda: said[-1] == {"type": "told", "ask": "1", "done": False})
 
 
@@ -307,7 +309,7 @@ def test_nobody_goes_on_behind_an_event_that_each_server_numbers_for_itself() ->
 
 async def test_half_a_surrogate_pair_passes_as_a_replacement() -> None:
     here, _, said = connected()
-    here.heard("b", json.dumps({"type": "follow", "talks": [TALK]}).encode())
+    here.receive("b", json.dumps({"type": "follow", "talks": [TALK]}).encode())
     here._pass_on(TALK, {"event": "said", "turn": 0, "id": 0, "text": "a\ud83d"})
     assert said[-1]["forms"][0]["text"] == "a\ufffd"
 
@@ -325,7 +327,7 @@ async def test_what_a_server_left_is_taken_up_once_the_database_is_back(
             raise StoreError("away")
 
     here = Peers(NOTHING, Channels(), resume)
-    here.heard("b", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
     here.gone("b")
     await until(lambda: tries == 3, "three tries")
     await asyncio.sleep(0)
@@ -369,7 +371,7 @@ async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was
 ) -> None:
     """Nor does an older version, which does not say that it is there. Once it is heard, all is in doubt."""
     record = Elsewhere()
-    here, channels, _ = connected(cast(Backend, record))
+    here, channels, _ = connected(cast(HttpBackend, record))
     bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
     looked = list[int]()
 
@@ -403,10 +405,74 @@ async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was
     await here.close()
 
 
+async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_taken_once() -> None:
+    """The database restarts: who sent them saw no end of it, and who heard them connects anew."""
+
+    class Restarts:
+        """A connection that hears parts, and is lost."""
+
+        def __init__(self) -> None:
+            self.again = [[7, 8], [7, 8, 9]]
+
+        async def __aenter__(self) -> "Restarts":
+            return self
+
+        async def __aexit__(self, *given: object) -> None:
+            pass
+
+        async def execute(self, statement: object) -> "Restarts":
+            return self
+
+        async def fetchall(self) -> list[tuple[float]]:
+            return [(0.0,)]
+
+        async def notifies(self) -> AsyncGenerator[Any, None]:
+            for number in self.again.pop(0) if self.again else ():
+                form = {"event": "turn_start", "turn": number, "seq": 0}
+                told = json.dumps({"type": "events", "talk": TALK, "forms": [form]})
+                yield SimpleNamespace(channel=bus._channel, payload=f"0a0a0a0a {number} 11 {told}")
+            if self.again:
+                raise OperationalError("it restarts")
+            done.set()
+            await asyncio.Event().wait()
+
+    here, channels, _ = connected()
+    bus, done = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here), asyncio.Event()
+    bus._hear('0a0a0a0a 6 11 {"type":"hello"}')
+    session = Restarts()
+
+    async def connect() -> Restarts:
+        return session
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bus, "_connected", connect)
+        patch.setattr(notify_bus, "_AGAIN_SECONDS", 0.0)
+        listening = asyncio.create_task(bus.listen(asyncio.Event()))
+        async with within("the parts after the restart"):
+            await done.wait()
+        listening.cancel()
+    begun = [form["turn"] for form in channels.at(TALK).feed._ring if form and form["event"] == "turn_start"]
+    assert begun == [9], "the streams of what came before have ended, and nothing of it comes again"
+
+
+async def test_a_part_that_was_missed_ends_the_streams_of_its_server_alone() -> None:
+    here, channels, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    other, idle = (channels.at(f"http:local:pixi:{name}") for name in "bc")
+    bus._hear('0a0a0a0a 1 11 {"type":"hello"}')
+    bus._hear('0b0b0b0b 1 11 {"type":"hello"}')
+    bus._hear(f"0a0a0a0a 2 11 {TURN.decode()}")
+    bus._hear(f"0b0b0b0b 2 11 {TURN.decode().replace('pixi:a', 'pixi:b')}")
+    bus._hear("0a0a0a0a 4 11 {}")
+    assert (channels.at(TALK).feed.losses, channels.at(TALK).feed.turn) == (1, 0)
+    assert (other.feed.losses, other.feed.turn) == (0, 7)
+    assert idle.feed._ring == [CHANGED], "a whole turn may have gone by there"
+
+
 async def test_work_that_is_cancelled_before_it_begins_is_closed() -> None:
     here, _, _ = connected()
     work = here._take_up("b")
-    here._do_beside(work)
+    here._in_background(work)
     await here.close()
     assert getcoroutinestate(work) == CORO_CLOSED
 
@@ -419,13 +485,13 @@ async def test_a_turn_that_ended_while_others_may_not_have_known_who_follows_is_
     heard: tuple[int, ...], ended: tuple[int, ...], changed: int
 ) -> None:
     record = Elsewhere()
-    here, channels, _ = connected(cast(Backend, record))
-    here.heard("b", b'{"type":"here"}')
+    here, channels, _ = connected(cast(HttpBackend, record))
+    here.receive("b", b'{"type":"here"}')
     feed = channels.at(TALK).feed
     for turn in heard:
         for event in ("turn_start", "turn_end"):
             form = {"event": event, "turn": turn, "seq": 0}
-            here.heard("b", json.dumps({"type": "events", "talk": TALK, "forms": [form]}).encode())
+            here.receive("b", json.dumps({"type": "events", "talk": TALK, "forms": [form]}).encode())
     record.ended = ended
     for _ in range(peers._LOOKS_IN_DOUBT - 1):
         await here.find_missed()

@@ -189,8 +189,8 @@ async def test_a_picture_that_lies_nowhere_else_is_forgotten_with_the_talk(
         assert (await fetched(here, drawn))[0] == 200
         assert (await here.post(path, body))[0] == 200
         assert [(await fetched(here, each))[0] for each in (drawn, never_drawn)] == [404, 404]
-        assert list(here.server._shown._own) == []
-        assert all(kept.image is None for kept in here.server._shown._kept._kept.values())
+        assert list(here.server._pictures._own) == []
+        assert all(kept.image is None for kept in here.server._pictures._kept._kept.values())
 
 
 async def test_nothing_is_fetched_that_was_not_shown_or_is_no_picture() -> None:

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from pixi.channels.http import reconciliation
-from pixi.channels.http.completion_requests import visible_text
 from pixi.channels.http.reconciliation import (
     ClientLine,
     Continuation,
@@ -15,6 +14,7 @@ from pixi.channels.http.reconciliation import (
     reconcile,
     reconcile_named,
 )
+from pixi.channels.http.requests import text_of_parts
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -47,10 +47,10 @@ OTHER = lines("who are you", "A model.")
         (lines("hi", "Hello!"), Continuation("tea", 2)),
         (lines("hi", "Hello!", "tea?", "Yes. With milk."), Continuation("tea", 3)),
         (lines("hi"), Continuation("tea", 2)),
-        (lines("hi", ""), Continuation(told=lines("hi", ""))),
-        (OTHER, Continuation(told=OTHER)),
-        (lines("hi", "Goodbye!"), Continuation(told=lines("hi", "Goodbye!"))),
-        (lines("hi", "Hello!", "no", "Well."), Continuation(told=lines("hi", "Hello!", "no", "Well."))),
+        (lines("hi", ""), Continuation(history=lines("hi", ""))),
+        (OTHER, Continuation(history=OTHER)),
+        (lines("hi", "Goodbye!"), Continuation(history=lines("hi", "Goodbye!"))),
+        (lines("hi", "Hello!", "no", "Well."), Continuation(history=lines("hi", "Hello!", "no", "Well."))),
     ],
 )
 def test_a_history_is_found(told: tuple[ClientLine, ...], found: Continuation) -> None:
@@ -68,7 +68,7 @@ def test_an_equal_talk_comes_before_one_that_is_longer() -> None:
 
 def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
     cut = talk("cut", "hi", "Hello!", "tea?", "Yes.", whole=False)
-    assert reconcile(lines("hi", "Hello!"), [cut]) == Continuation(told=lines("hi", "Hello!"))
+    assert reconcile(lines("hi", "Hello!"), [cut]) == Continuation(history=lines("hi", "Hello!"))
     assert reconcile(lines("tea?", "Yes."), [cut]) == Continuation("cut")
 
 
@@ -111,7 +111,7 @@ def test_a_program_may_keep_a_shorter_answer_and_drop_the_words_with_which_it_as
     twice = talk("tea", *asked[:6], "More Concise", "Y.", *asked[6:])
     assert reconcile(lines("hi", "Hello!", "tea?", "Y."), [twice]) == Continuation("tea", 5)
     other = lines("hi", "Hello!", "tea?", "No.")
-    assert reconcile(other, [tea]) == Continuation(told=other)
+    assert reconcile(other, [tea]) == Continuation(history=other)
 
 
 def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
@@ -122,7 +122,7 @@ def test_a_turn_that_is_being_written_counts_with_what_it_has_said() -> None:
     waiting = KeptTalk("tea", (*written.turns, KeptTurn(0, "well?", "…", stays=True)))
     assert reconcile(lines("hi", "Hello!", "tea?", "Yes.", "well?"), [waiting]) == Continuation("tea")
     for told in (lines("hi", "Hello!"), lines("hi", "Hello!", "tea?", "Yes.")):
-        assert reconcile(told, [waiting]) == Continuation(told=told), (
+        assert reconcile(told, [waiting]) == Continuation(history=told), (
             "nothing is taken from one who waits for it"
         )
         assert reconcile_named(told, [waiting], complete=True) == Continuation("tea")
@@ -134,10 +134,12 @@ def test_what_a_program_told_stands_before_the_first_turn() -> None:
     theirs = lines("who are you", "A model.", "so? hi", "Hello!", "tea?", "Yes.")
     assert reconcile(theirs, [other]) == Continuation("other")
     assert reconcile(theirs[:4], [other]) == Continuation("other", 8)
-    assert reconcile(theirs[:2], [other]) == Continuation(told=theirs[:2]), "many talks may begin like that"
-    assert reconcile_named(theirs[:2], [other], complete=True) == Continuation("other", 7, told=theirs[:2])
+    assert reconcile(theirs[:2], [other]) == Continuation(history=theirs[:2]), (
+        "many talks may begin like that"
+    )
+    assert reconcile_named(theirs[:2], [other], complete=True) == Continuation("other", 7, history=theirs[:2])
     assert reconcile_named(theirs[:2], [other], complete=False) == Continuation("other")
-    assert reconcile_named(theirs[:1], [other], complete=True) == Continuation("other", 7, told=theirs[:1])
+    assert reconcile_named(theirs[:1], [other], complete=True) == Continuation("other", 7, history=theirs[:1])
     assert reconcile_named((), [other], complete=True) == Continuation("other", 7)
 
 
@@ -202,4 +204,4 @@ def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.Mo
     ],
 )
 def test_content_is_a_text_or_parts(content: object, text: str) -> None:
-    assert visible_text(content) == text
+    assert text_of_parts(content) == text

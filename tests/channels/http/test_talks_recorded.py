@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from pixi.channels.http.recorded import acts_of, messages_reacted_to, recorded_events
+from pixi.channels.http.replies import acts_of, messages_reacted_to, recorded_events
 from pixi.core.events import Pictured, Reacted, Sent, Shown
 from pixi.core.llm import AssistantLine, Cited, Usage, sources_note
 from pixi.core.message import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pixi.channels.http.streams import Task, answer_by_rule, task_of
+from pixi.channels.http.completion_requests import Task, answer_by_rule, task_of
 
 HISTORY = (
     "<chat_history>\nUSER: where do the geese go in winter? And what is the title of that film?\n"

@@ -41,7 +41,9 @@ class Door:
 
     async def token(self, public: str = PUBLIC, before: str = "", origin: str = PAGE) -> str:
         headers = {"Origin": origin}
-        admitted, _ = await self.visitors.begin(await self.visitors.key(public, headers), headers, before)
+        admitted, _ = await self.visitors.begin(
+            await self.visitors.key_for_page(public, headers), headers, before
+        )
         return admitted.token
 
     async def who(self, token: str, **headers: str) -> str:
@@ -423,9 +425,9 @@ def test_keys_of_both_kinds_are_told_apart() -> None:
 async def test_a_page_of_this_server_lets_visitors_in_by_every_key() -> None:
     door = Door()
     own = {"Origin": "http://pixi.example:8642", "Host": "Pixi.example:8642"}
-    admitted, _ = await door.visitors.begin(await door.visitors.key(OTHER, own), own)
+    admitted, _ = await door.visitors.begin(await door.visitors.key_for_page(OTHER, own), own)
     assert await door.who(admitted.token, **own) == admitted.person.id
     assert await door.refuses(admitted.token, Origin=PAGE, Host=own["Host"]), "it is no token for other pages"
     for other in ({**own, "Origin": "http://pixi.example"}, {**own, "Origin": "null"}, {"Host": own["Host"]}):
         with pytest.raises(Problem, match="on the pages that it was made for"):
-            await door.visitors.key(OTHER, other)
+            await door.visitors.key_for_page(OTHER, other)

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
 from pixi.channels.http.faces.messages import BROKEN, Messages
-from pixi.channels.http.faces.sse import HEADERS, frame
+from pixi.channels.http.streams import HEADERS, frame
 
 _ANSWER = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 
@@ -43,16 +43,6 @@ class RunInput(Struct):
     messages: Annotated[list[dict[str, Any]], Meta(max_length=10_000)] = []
     resume: list[dict[str, Any]] | None = None
     forwardedProps: Forwarded | None = None
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return the words of a message, whose content is text or a list of parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def verdicts_of(resume: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
@@ -98,7 +88,9 @@ class AgUiStream:
         elif kind == "approved":
             self._question = None
         written = self._written(self._events(event))
-        return written + self._end(event["finish"], event["usage"]) if kind == "turn_end" else written
+        if kind == "turn_end":
+            written += self._end(event["finish"], event["usage"])
+        return written
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the run, if the turn did not: it waits for an answer, or goes on elsewhere."""

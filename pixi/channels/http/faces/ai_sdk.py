@@ -14,9 +14,9 @@ from msgspec import Meta, Struct
 
 from pixi.channels.http.bodies import Name
 from pixi.channels.http.faces.messages import BROKEN, Messages, Piece
-from pixi.channels.http.faces.sse import DONE, HEADERS, frame
+from pixi.channels.http.streams import DONE, HEADERS, frame
 
-_NAMES = {"open": "start", "add": "delta", "close": "end"}
+_PHASES = {"open": "start", "add": "delta", "close": "end"}
 _FINISH = {"stop": "stop", "length": "length", "limit": "length", "error": "error"}
 
 
@@ -38,13 +38,6 @@ class UiRequest(Struct):
     persona: Name | None = None
     userId: Name | None = None
     userName: Name | None = None
-
-
-def text_of(message: Mapping[str, Any]) -> str:
-    """Return the words of a message: those of its text parts."""
-    parts = message.get("parts")
-    texts = [part.get("text") for part in _objects(parts) if part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def verdicts_of(message: Mapping[str, Any]) -> dict[str, bool]:
@@ -94,7 +87,9 @@ class AiSdkStream:
             return frame({"type": "data-reading", "data": data, "transient": True})
         chunks = self._chunks(event)
         written = self._written(chunks) if chunks else b""
-        return written + self._end(event["finish"], event["usage"]) if kind == "turn_end" else written
+        if kind == "turn_end":
+            written += self._end(event["finish"], event["usage"])
+        return written
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream, if the turn did not: it goes on elsewhere, or is waiting."""
@@ -177,7 +172,7 @@ class AiSdkStream:
 def _of(kind: str, pieces: Iterable[Piece]) -> list[dict[str, Any]]:
     """Return the chunks of pieces of messages; `kind` is that of a part."""
     return [
-        {"type": f"{kind}-{_NAMES[what]}", "id": key, **({"delta": text} if what == "add" else {})}
+        {"type": f"{kind}-{_PHASES[what]}", "id": key, **({"delta": text} if what == "add" else {})}
         for what, key, text in pieces
     ]
 

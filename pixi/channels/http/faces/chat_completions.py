@@ -4,7 +4,7 @@ A chat program stores what it is given and sends it back as history, so nothing 
 shows stands in `content`: no tool, no note, and a reaction only where it is all there is. Programs also read
 every `data:` line as a chunk, so the stream holds chunks, at most one error, and `[DONE]`; nothing else.
 
-`_Speech` makes the visible text of a turn; `ChatCompletionStream` puts it on the wire.
+`_VisibleText` makes the visible text of a turn; `ChatCompletionStream` puts it on the wire.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from pixi.channels.http.faces.messages import Messages
-from pixi.channels.http.faces.sse import DONE, HEADERS, frame
+from pixi.channels.http.streams import DONE, HEADERS, frame
 from pixi.core.llm import estimate_text
 
 BETWEEN = "\n\n"
@@ -93,7 +93,7 @@ class ChatCompletion(Struct):
     usage: CompletionUsage
 
 
-class _Speech:
+class _VisibleText:
     """The visible text of a turn, in pieces `(field of the delta, text)`.
 
     Attributes:
@@ -103,30 +103,30 @@ class _Speech:
         usage: of the turn, as `turn_end` had it.
     """
 
-    def __init__(self, wishes: CompletionOptions) -> None:
+    def __init__(self, options: CompletionOptions) -> None:
         self.cut: Literal["", "stop", "length"] = ""
         self.ended = False
         self.problem = ""
         self.usage: Mapping[str, Any] = {}
-        self._wishes = wishes
+        self._options = options
         self._finish = "stop"
         self._messages = Messages()
-        self._current: str | None = None
+        self._current: str | None = None  # the id of the message that grows
         self._visible = ""  # given out
         self._held = ""  # may be the begin of a stop string
         self._reactions: list[str] = []
-        self._noted = False
+        self._noted = False  # a note was given out
         # Strict: what is said after an error, until `turn_end` tells whether it was the failed turn's excuse.
         self._fault = ""
         self._waiting: list[Mapping[str, Any]] | None = None
 
     @property
     def finish(self) -> str:
-        """`finish_reason` of the answer, one of OpenAI's own."""
+        """Return the `finish_reason` of the answer, one of OpenAI's own."""
         return self.cut or ("length" if self._finish in ("length", "limit") else "stop")
 
     def feed(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """The pieces that an event adds."""
+        """Return the pieces that an event adds."""
         name = event.get("event")
         if self.ended:
             return []
@@ -134,7 +134,7 @@ class _Speech:
             return self._end(event)
         if name == "error":
             self._fault = str(event.get("text", ""))
-            if self._wishes.strict and self._waiting is None:
+            if self._options.strict and self._waiting is None:
                 self._waiting = []
             return []
         if self._waiting is not None:
@@ -152,8 +152,8 @@ class _Speech:
                 return self._message(picture_markdown(event))
             case "react":
                 self._reactions.append(str(event["emoji"]))
-                return self._message(self._reactions[-1]) if self._wishes.reactions == "line" else []
-            case "note" if self._wishes.notes == "reasoning" and event["text"]:
+                return self._message(self._reactions[-1]) if self._options.reactions == "line" else []
+            case "note" if self._options.notes == "reasoning" and event["text"]:
                 between, self._noted = BETWEEN if self._noted else "", True
                 return [("reasoning_content", between + str(event["text"]))]
         return []
@@ -173,22 +173,23 @@ class _Speech:
         return pieces
 
     def _say(self, key: str, text: str) -> list[tuple[str, str]]:
+        """Add to the message of an id; "": it is one of its own."""
         if self.cut:
             return []
-        first = not (self._visible or self._held)
-        opened = key != self._current or not key
+        is_first = not (self._visible or self._held)
+        opens = key != self._current or not key
         self._current = key
-        return self._give(text if first or not opened else BETWEEN + text)
+        return self._give(BETWEEN + text if opens and not is_first else text)
 
     def _give(self, text: str) -> list[tuple[str, str]]:
         """Give out what cannot be the begin of a stop string any more, within the bound."""
         text, self._held = self._held + text, ""
-        places = [at for at in (text.find(stop) for stop in self._wishes.stop) if at >= 0]
+        places = [at for at in (text.find(stop) for stop in self._options.stop) if at >= 0]
         if places:
             text, self.cut = text[: min(places)], "stop"
-        elif held := max((_overlap(text, stop) for stop in self._wishes.stop), default=0):
+        elif held := max((_overlap(text, stop) for stop in self._options.stop), default=0):
             text, self._held = text[:-held], text[-held:]
-        bound = self._wishes.max_tokens
+        bound = self._options.max_tokens
         if bound is not None and estimate_text(self._visible + text) > bound:
             text, self.cut = _within(self._visible, text, bound), "length"
         self._visible += text
@@ -199,7 +200,7 @@ class _Speech:
         self._finish = str(event.get("finish", "stop"))
         self.usage = event.get("usage") or {}
         failed = self._finish == "error"
-        if failed and self._wishes.strict:
+        if failed and self._options.strict:
             self.problem = self._fault or BROKEN
             return []
         pieces: list[tuple[str, str]] = []
@@ -213,7 +214,7 @@ class _Speech:
         if failed:
             self.problem = self._fault or BROKEN
             return pieces
-        instead = "".join(self._reactions) or self._wishes.silence
+        instead = "".join(self._reactions) or self._options.silence
         return [*pieces, ("content", instead)] if instead else pieces
 
 
@@ -224,7 +225,7 @@ class ChatCompletionStream:
         answer_id: of the answer, e.g. "chatcmpl-…"; the same in all chunks.
         model: name of the persona, as the client asked for it.
         created: seconds since the epoch.
-        wishes: what shapes the text.
+        options: what shapes the text.
         usage: whether the client asked for a chunk with what was used.
 
     Attributes:
@@ -239,11 +240,11 @@ class ChatCompletionStream:
         answer_id: str,
         model: str,
         created: int,
-        wishes: CompletionOptions | None = None,
+        options: CompletionOptions | None = None,
         usage: bool = False,
     ) -> None:
         self._head = {"id": answer_id, "object": "chat.completion.chunk", "created": created, "model": model}
-        self._speech = _Speech(wishes or CompletionOptions())
+        self._text = _VisibleText(options or CompletionOptions())
         self._said: dict[str, list[str]] = {"content": []}
         self._usage = usage
         self._begun = False
@@ -252,36 +253,36 @@ class ChatCompletionStream:
     @property
     def cut(self) -> bool:
         """Return True if the text has ended by a stop string or `max_tokens`: the turn may be stopped."""
-        return bool(self._speech.cut)
+        return bool(self._text.cut)
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
-        """The bytes of an event; b"" where nothing of it is shown."""
+        """Return the bytes of an event; b"" where nothing of it is shown."""
         if self._closed:
             return b""
         out = self._begin()
-        for field, text in self._speech.feed(event):
+        for field, text in self._text.feed(event):
             self._said.setdefault(field, []).append(text)
             out += self._chunk({field: text})
-        return out + self._finish() if self._speech.ended else out
+        return out + self._finish() if self._text.ended else out
 
     def close(self, problem: str = "") -> bytes:
         """End the stream, if it has not ended; `problem` is told as an error."""
         if self._closed:
             return b""
         out = self._begin()
-        self._speech.problem = self._speech.problem or problem
+        self._text.problem = self._text.problem or problem
         return out + self._finish()
 
     def whole(self) -> tuple[dict[str, Any], str]:
         """Return the answer to a request without `stream`, and "" or the problem to be told as an error."""
-        speech = self._speech
-        if not speech.ended:
-            speech.problem = speech.problem or BROKEN
+        visible = self._text
+        if not visible.ended:
+            visible.problem = visible.problem or BROKEN
         said = {field: "".join(pieces) for field, pieces in self._said.items()}
         message = {"role": "assistant", **said}
-        choice = {"index": 0, "message": message, "finish_reason": speech.finish}
+        choice = {"index": 0, "message": message, "finish_reason": visible.finish}
         answer = {**self._head, "object": "chat.completion", "choices": [choice]}
-        return {**answer, "usage": usage_of(speech.usage)}, speech.problem
+        return {**answer, "usage": usage_of(visible.usage)}, visible.problem
 
     def _begin(self) -> bytes:
         if self._begun:
@@ -291,25 +292,25 @@ class ChatCompletionStream:
 
     def _finish(self) -> bytes:
         self._closed = True
-        if problem := self._speech.problem:
+        if problem := self._text.problem:
             return frame({"error": error_body(problem)}) + DONE
-        out = self._chunk({}, self._speech.finish)
+        out = self._chunk({}, self._text.finish)
         if self._usage:
-            out += frame({**self._head, "choices": [], "usage": usage_of(self._speech.usage)})
+            out += frame({**self._head, "choices": [], "usage": usage_of(self._text.usage)})
         return out + DONE
 
     def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
         return frame({**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
-def text_of_turn(events: Iterable[Mapping[str, Any]], wishes: CompletionOptions) -> str:
+def text_of_turn(events: Iterable[Mapping[str, Any]], options: CompletionOptions) -> str:
     """Return what a program that takes text alone is shown of a turn."""
-    speech = _Speech(wishes)
-    return "".join(text for event in events for name, text in speech.feed(event) if name == "content")
+    visible = _VisibleText(options)
+    return "".join(text for event in events for name, text in visible.feed(event) if name == "content")
 
 
 def text_events(text: str) -> list[dict[str, Any]]:
-    """The events of a turn that says this and nothing else."""
+    """Return the events of a turn that says this and nothing else."""
     return [
         {"event": "turn_start", "turn": 0, "seq": 0},
         {"event": "send", "turn": 0, "seq": 1, "id": "0", "text": text},
@@ -318,7 +319,7 @@ def text_events(text: str) -> list[dict[str, Any]]:
 
 
 def usage_of(usage: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAI's form of the usage of a turn; all three counts are there, as clients read them unasked."""
+    """Return the usage of a turn in OpenAI's form. Clients read all three counts unasked."""
     prompt, said = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
     return {
         "prompt_tokens": prompt,
@@ -334,21 +335,22 @@ def error_body(message: str) -> dict[str, Any]:
 
 
 def card_markdown(card: Mapping[str, Any]) -> str:
-    """A card's fallback as Markdown. Its words are strangers': none of them becomes markup."""
+    """Return a card's fallback as Markdown. Its words are strangers': none of them becomes markup."""
     shown: Mapping[str, Any] = card.get("fallback") or {}
     title, link = _plain(shown.get("title")), _url(shown.get("link"))
     picture = _url(shown.get("picture"))
     rows = [
         f"- {_plain(each.get('name'))}: {_plain(each.get('value'))}" for each in shown.get("fields") or ()
     ]
+    head = ""
+    if title and link:
+        head = f"**[{title}]({link})**"
+    elif title:
+        head = f"**{title}**"
+    elif link:
+        head = f"<{link}>"
     blocks = [
-        f"**[{title}]({link})**"
-        if title and link
-        else f"**{title}**"
-        if title
-        else f"<{link}>"
-        if link
-        else "",
+        head,
         "\n".join(_plain(line) for line in str(shown.get("text") or "").splitlines()).strip(),
         "\n".join(rows),
         f"![{title}]({picture})" if picture else "",
@@ -357,7 +359,7 @@ def card_markdown(card: Mapping[str, Any]) -> str:
 
 
 def picture_markdown(picture: Mapping[str, Any]) -> str:
-    """A picture as Markdown, with its service's credit; only its words where it has no address."""
+    """Return a picture as Markdown, with its service's credit; only its words where it has no address."""
     words, link = _plain(picture.get("text")), _url(picture.get("link"))
     address, service = _url(picture.get("address")) or link, _plain(picture.get("service"))
     credit = f"Powered by [{service}]({link})" if service and link else ""
@@ -365,12 +367,12 @@ def picture_markdown(picture: Mapping[str, Any]) -> str:
 
 
 def _plain(text: object) -> str:
-    """Text on one line, with a backslash before what Markdown would take for markup."""
+    """Return a text on one line, with a backslash before what Markdown would take for markup."""
     return _MARKUP.sub(r"\\\1", " ".join(str(text or "").split()))
 
 
 def _url(link: object) -> str:
-    """A link that can stand in Markdown's round brackets; "" for one that is no web address."""
+    """Return a link that can stand in Markdown's round brackets; "" for one that is no web address."""
     text = str(link or "")
     if not text.lower().startswith(("https://", "http://")) or not text.isprintable():
         return ""
@@ -379,11 +381,14 @@ def _url(link: object) -> str:
 
 def _overlap(text: str, stop: str) -> int:
     """Count the characters at the end of `text` that begin `stop`."""
-    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
+    for length in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:length]):
+            return length
+    return 0
 
 
 def _within(before: str, text: str, bound: int) -> str:
-    """As much of `text` as keeps `before` and it within so many tokens."""
+    """Return as much of `text` as fits behind `before` within `bound` tokens, as estimated."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

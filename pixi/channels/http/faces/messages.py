@@ -26,7 +26,7 @@ class Messages:
 
     def __init__(self, name: Literal["send", "note"] = "send") -> None:
         self._name = name
-        # Of messages that are not closed, by id; the last white space of each is not said yet.
+        # Texts of messages that are not closed, by id. White space at the end of each was not passed on yet.
         self._grown: dict[str, str] = {}
 
     def feed(self, event: Mapping[str, Any]) -> list[Piece]:
@@ -53,8 +53,8 @@ class Messages:
         shown, solid = len(before.rstrip()), len(after.rstrip())
         if solid == shown:
             return []
-        added: Piece = ("add", key, after[shown:solid])
-        return [added] if shown else [("open", key, ""), added]
+        pieces: list[Piece] = [] if shown else [("open", key, "")]
+        return [*pieces, ("add", key, after[shown:solid])]
 
     def _whole(self, key: str, text: str) -> list[Piece]:
         """Add what of a message did not grow before. What was shown already cannot be taken back."""
@@ -117,7 +117,7 @@ def adaptive(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(fields: Sequence[Mapping[str, str]], data: object) -> list[Element | None]:
-    """The fields below one another; where `data` lists an object for each, as entries with its pictures."""
+    """Return the fields below one another; where `data` lists an object for each, with its pictures."""
     if isinstance(data, list) and len(data) == len(fields) and all(isinstance(each, dict) for each in data):
         return [_entry(shown, each.get("imageUrl")) for shown, each in zip(fields, data, strict=True)]
     rows = []
@@ -146,7 +146,7 @@ def _run(text: str, **look: object) -> Element:
 
 
 def _picture(address: object, words: str, size: str) -> Element | None:
-    """A picture that has an https address; one in `data` was checked by nobody."""
+    """Return a picture; None where its address is no https one. Nobody has checked those in `data`."""
     if not isinstance(address, str) or not address.lower().startswith("https://"):
         return None
     if len(address) > _LONGEST_ADDRESS or " " in address or not address.isprintable():

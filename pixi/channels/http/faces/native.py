@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
-from pixi.channels.http.faces.sse import HEADERS, frame
 from pixi.channels.http.feed import Form
+from pixi.channels.http.streams import HEADERS, frame
 
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
@@ -35,9 +35,8 @@ class NativeStream:
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
         """Return the bytes of an event; none for one that is not shown."""
-        if event["event"] in self._hidden or (
-            event["event"] in ("started", "text") and event["name"] == "note"
-        ):
+        kind = event["event"]
+        if kind in self._hidden or (kind in ("started", "text") and event["name"] == "note"):
             return b""
         # Events outside of a turn are numbered by each server for itself.
         number = f"{event['turn']}.{event['seq']}" if self._resumable and event["turn"] else ""
@@ -48,11 +47,17 @@ class NativeStream:
         return frame({"event": "error", "text": problem}) if problem else b""
 
 
-async def whole(
-    events: AsyncGenerator[Sequence[Form], None], conversation: str, told: Callable[[Form], Mapping[str, Any]]
+async def whole_answer(
+    events: AsyncGenerator[Sequence[Form], None],
+    conversation: str,
+    decorate: Callable[[Form], Mapping[str, Any]],
 ) -> ChatAnswer:
-    """Wait for the events of a reply, up to its end or to a question; `told` makes of each what the client
-    is told of it.
+    """Gather the events of a reply, up to its end or to a question.
+
+    Args:
+        events: of the reply.
+        conversation: the name of the talk.
+        decorate: returns an event as the client is told it.
 
     Raises:
         Problem: 503, the server stops before its end.
@@ -60,7 +65,7 @@ async def whole(
     usage = {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
     answer = ChatAnswer("", "", None, [], [], [], [], [], conversation, 0, "cancelled", usage)
     asked: dict[str, dict[str, Any]] = {}  # questions that wait, by id
-    async for event in (told(form) async for forms in events for form in forms):
+    async for event in (decorate(form) async for forms in events for form in forms):
         match event["event"]:
             case "turn_start":
                 answer.turn = event["turn"]

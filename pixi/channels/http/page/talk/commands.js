@@ -1,6 +1,6 @@
 // Commands that begin with a slash: what the terminal has, where it makes sense on a page.
 import { get, personaNamed, post } from "../lib/api.js";
-import { number, t } from "../lib/words.js";
+import { t } from "../lib/words.js";
 
 /**
  * @typedef {object} Place what a command can do something with
@@ -45,8 +45,8 @@ const RUN = {
   },
   usage: async () => {
     const { shares, model } = await get("/api/usage");
-    const lines = shares.map(
-      (/** @type {any} */ each) => `${each.name}: ${number(each.used)} / ${number(each.most)}`,
+    const lines = shares.map((/** @type {any} */ { kind, used, limit }) =>
+      t(`commands.used.${kind}`, { used, limit }),
     );
     return [model ?? "", ...lines].filter(Boolean).join("\n") || t("commands.unlimited");
   },

@@ -203,7 +203,7 @@ export function Composer({
               <span class="name" dir="auto">${each.name}</span>
               <span class="soft">${size(each.size)}</span>
               ${!each.id && !each.trouble && html`<progress max="1" value=${each.part} aria-label=${each.name}></progress>`}
-              ${each.trouble && html`<span class="bad" role="alert">${each.trouble === "offline" ? t("shared.offline") : each.trouble}</span>`}
+              ${each.trouble && html`<span class="bad" role="alert">${each.trouble}</span>`}
               <button
                 type="button"
                 class="bare"

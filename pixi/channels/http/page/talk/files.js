@@ -1,5 +1,5 @@
 // Files on their way to the server, each with how far it came.
-import { headers, Problem, server } from "../lib/api.js";
+import { headers, server } from "../lib/api.js";
 import { size, t } from "../lib/words.js";
 
 /**
@@ -58,7 +58,7 @@ export function upload(file, most, changed) {
     if (sending.status === 200) set({ part: 1, id: told.id, mediaType: told.mediaType });
     else set({ trouble: told.detail || String(sending.status) });
   };
-  sending.onerror = () => set({ trouble: new Problem(0, "offline", "").title });
+  sending.onerror = () => set({ trouble: t("shared.offline") });
   sending.open("POST", `${server.origin}/api/files`);
   for (const [name, value] of Object.entries(headers())) sending.setRequestHeader(name, value);
   sending.send(body);

@@ -19,7 +19,7 @@ const THEME = "pixi-theme";
 /**
  * @typedef {import("./message.js").Persona} Persona
  * @typedef {{personas: Persona[], default: string, can: {files: boolean, approvals: boolean, characters: number,
- *   attachments: number, fileBytes: number}}} House
+ *   attachments: number, fileBytes: number}}} Access
  */
 
 /** @returns {{persona: string, talk: string}} what the address names */
@@ -39,7 +39,7 @@ function go(persona, talk, instead = false) {
 
 /** Let somebody in by what they have: a publishable key of this page, or a secret one; without one, this
  * machine's own person.
- * @param {string} key @returns {Promise<House>}
+ * @param {string} key @returns {Promise<Access>}
  */
 async function enter(key) {
   if (key.startsWith("pixi_pk_")) await new Visitor(key, "").enter();
@@ -48,14 +48,14 @@ async function enter(key) {
 }
 
 function App() {
-  const [house, setHouse] = useState(/** @type {House | null} */ (null));
+  const [access, setAccess] = useState(/** @type {Access | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [at, setAt] = useState(place());
 
   /** @param {string} key */
   const knock = async (key) => {
     try {
-      setHouse(await enter(key));
+      setAccess(await enter(key));
       setProblem(null);
       if (key && !key.startsWith("pixi_pk_")) sessionStorage.setItem(KEY, key);
     } catch (error) {
@@ -71,7 +71,7 @@ function App() {
     return () => removeEventListener("popstate", moved);
   }, []);
 
-  if (!house) {
+  if (!access) {
     if (problem?.status === 401) return html`<${Door} problem=${problem} onEnter=${knock} />`;
     if (problem)
       return html`<main class="door"><${Trouble} problem=${problem} retry=${() => knock("")} /></main>`;
@@ -85,10 +85,10 @@ function App() {
       <main class="door"><${Waiting} /></main>
     </div>`;
   }
-  const known = personaNamed(house.personas, at.persona);
-  const persona = known ?? house.personas.find((each) => each.id === house.default) ?? house.personas[0];
+  const known = personaNamed(access.personas, at.persona);
+  const persona = known ?? access.personas.find((each) => each.id === access.default) ?? access.personas[0];
   if (!persona) return html`<main class="door"><p>${t("talk.nobody")}</p></main>`;
-  return html`<${Room} house=${house} persona=${persona} talk=${known ? at.talk : ""} />`;
+  return html`<${Room} access=${access} persona=${persona} talk=${known ? at.talk : ""} />`;
 }
 
 /** @param {{problem: Problem, onEnter: (key: string) => void}} props */
@@ -119,8 +119,8 @@ function Door({ problem, onEnter }) {
   </main>`;
 }
 
-/** @param {{house: House, persona: Persona, talk: string}} props */
-function Room({ house, persona, talk: name }) {
+/** @param {{access: Access, persona: Persona, talk: string}} props */
+function Room({ access, persona, talk: name }) {
   const [talks, setTalks] = useState(/** @type {any[] | null} */ (null));
   const [talk, setTalk] = useState(EMPTY);
   const [lost, setLost] = useState(false);
@@ -203,7 +203,7 @@ function Room({ house, persona, talk: name }) {
         setTold(
           await run(text, {
             session: now,
-            personas: house.personas,
+            personas: access.personas,
             startNew,
             meet,
             editLast,
@@ -280,7 +280,7 @@ function Room({ house, persona, talk: name }) {
     </header>
     <aside id="side" aria-label=${t("talk.menu")}>
       <${Side}
-        personas=${house.personas}
+        personas=${access.personas}
         talks=${talks ?? []}
         persona=${persona.id}
         talk=${name}
@@ -308,7 +308,7 @@ function Room({ house, persona, talk: name }) {
         />
       <//>
       <${Composer}
-        can=${house.can}
+        can=${access.can}
         ready=${talk.loaded}
         writing=${talk.turn > 0}
         draft=${draft}

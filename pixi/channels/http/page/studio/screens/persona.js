@@ -283,8 +283,8 @@ function Workbench({ first, path }) {
     </header>
     ${notice}
     <${Trouble} problem=${problem} />
-    ${file.read_only && html`<p class="soft word-from-house" dir="auto">${file.read_only}</p>`}
-    ${!dirty && !file.live && file.why && html`<p class="word-from-house bad" role="alert" dir="auto">${file.why}</p>`}
+    ${file.read_only && html`<p class="soft server-word" dir="auto">${file.read_only}</p>`}
+    ${!dirty && !file.live && file.why && html`<p class="server-word bad" role="alert" dir="auto">${file.why}</p>`}
     ${there !== undefined && html`<${Conflict} there=${there} text=${text} onTake=${takeTheirs} onKeep=${keepMine} />`}
     <div class=${`workbench tab-${tab}`}>
       <div class="tabs" role="tablist" aria-label=${t("persona.parts")}>
@@ -341,9 +341,9 @@ function Workbench({ first, path }) {
  */
 function Conflict({ there, text, onTake, onKeep }) {
   const lines = useMemo(() => (there ? differing(there.text, text) : []), [there, text]);
-  if (!there) return html`<p class="word-from-house bad" role="alert">${t("persona.gone")}</p>`;
+  if (!there) return html`<p class="server-word bad" role="alert">${t("persona.gone")}</p>`;
   const sign = { same: "  ", gone: "- ", new: "+ " };
-  return html`<section class="word-from-house conflict" role="alert">
+  return html`<section class="server-word conflict" role="alert">
     <p>${t("persona.changed_on_disk")}</p>
     <pre class="diff" tabindex="0">
 ${lines.map((line) => html`<span class=${line.kind} dir="auto">${sign[line.kind]}${line.text}${"\n"}</span>`)}</pre>

@@ -22,9 +22,10 @@ from pydantic import Field
 
 from pixi.addons.knowledge import RESULTS, described, query_result, search_result
 from pixi.app.building import import_beside
-from pixi.channels.gathering import GatheringChannel
 from pixi.channels.terminal.lines import OWN_SECONDS
-from pixi.core.errors import PixiError, Reporter, ToolError
+from pixi.core.channel import Channel
+from pixi.core.errors import ChannelForgot, PixiError, Reporter, ToolError
+from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.masking import SecretRedactor, hidden_in
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -47,14 +48,71 @@ _AT_ONCE = 8  # replies under way
 _TALK = re.compile(r"[0-9a-f]{32}")
 
 
-class McpTalks:
-    """Opens all that answers when somebody first writes; `close` it.
+class GatheringChannel(Channel):
+    """Gathers the reply to one message, for a client that waits for the whole of it.
 
     Args:
-        settings: what the operator wants.
+        progress: called with a line for each thing that is being done.
+
+    Attributes:
+        messages: in order; cards and pictures are told in words among them.
+        reactions: to the message.
+        sources: pages of the web that the answer rests on.
+        failure: why there is no answer, for people; "": there is one.
+        finish: how the turn ended.
+    """
+
+    def __init__(self, progress: Reporter = lambda _: None) -> None:
+        self._progress = progress
+        self.messages: list[str] = []
+        self.reactions: list[str] = []
+        self.sources: list[dict[str, Any]] = []
+        self.failure = ""
+        self.finish = "stop"
+        self._nonce = ""  # of the last message
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Keep a message."""
+        self._nonce = nonce
+        self.messages.append(text)
+        self._progress(text)
+        return None
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """Look up what was kept last. Raises `ChannelForgot` for what an earlier process said."""
+        if nonce != self._nonce:
+            raise ChannelForgot("what was said earlier cannot be looked at.")
+        return nonce
+
+    def show(self, event: TurnEvent) -> None:
+        """Keep what the answer holds besides messages, and report what takes time."""
+        match event:
+            case Reacted(emoji):
+                self.reactions.append(emoji)
+            case Sourced(sources):
+                self.sources += [{"title": each.title, "url": each.url} for each in sources]
+            case ToolCalled(_, name, _):
+                self._progress(f"using {name}")
+            case Progressed(text):
+                self._progress(text)
+            case Failed(text):
+                self.failure = text
+            case TurnEnded(finish):
+                self.finish = finish
+            case _:
+                pass
+
+
+class McpTalks:
+    """The talks of MCP clients with personas. The first message opens the bot; `close` it at the end.
+
+    Args:
+        settings: of the operator.
         user: the name of the one who writes.
-        report: told what a person should know, in one line.
-        alone: it is one person in all talks; otherwise each talk is another's.
+        report: called with lines that a person should know.
+        alone: one person writes in all talks; otherwise each talk is another's.
     """
 
     def __init__(self, settings: Settings, user: str, report: Reporter, *, alone: bool) -> None:
@@ -62,23 +120,23 @@ class McpTalks:
         self._user = user
         self._alone = alone
         self._report = report
-        self._service: asyncio.Future[BotService] | None = None
+        self._service: asyncio.Future[BotService] | None = None  # None: nobody has written yet
+        self._keeping: asyncio.Task[None] | None = None  # opens the service, and closes it once it is over
         self._over = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by address
 
-    async def say(self, persona: str, text: str, talk: str, happens: Reporter) -> Mapping[str, Any]:
-        """Say something to a persona; gives its answer as plain data.
+    async def say(self, persona: str, text: str, talk: str, progress: Reporter) -> Mapping[str, Any]:
+        """Say something to a persona, and return its answer as plain data.
 
         Args:
-            persona: by the name of its file.
-            text: what is said.
-            talk: an earlier one that this goes on with, by what was given as `conversation`; "": a new one.
-            happens: told in a line what is being done.
+            persona: the name of its file.
+            text: the message.
+            talk: the earlier one that this goes on with, as `conversation` named it; "": a new one.
+            progress: called with a line for each thing that is being done.
 
         Raises:
-            ToolError: there is no answer; says why.
+            ToolError: there is no answer, with the reason.
         """
         if not text.strip():
             raise ToolError("The message is empty: write something.")
@@ -94,29 +152,41 @@ class McpTalks:
         address = f"mcp:{talk}:{persona}"
         lock = self._locks.setdefault(address, asyncio.Lock())
         async with self._places, lock:
-            channel = await self._answered(persona, address, text, happens)
+            channel = await self._answer(persona, address, text, progress)
         if channel.failure and not channel.messages:
             raise ToolError(channel.failure)
-        answer = {"persona": persona, "conversation": talk, "messages": channel.messages}
-        answer |= {"reactions": channel.reactions, "finish": channel.finish}
-        return answer | ({"sources": channel.sources} if channel.sources else {})
+        answer: dict[str, Any] = {
+            "persona": persona,
+            "conversation": talk,
+            "messages": channel.messages,
+            "reactions": channel.reactions,
+            "finish": channel.finish,
+        }
+        if channel.sources:
+            answer["sources"] = channel.sources
+        return answer
 
     async def close(self) -> None:
-        """Stop what is being written, and close what was opened."""
+        """Stop replies that are being written, and close the bot."""
         self._over.set()
         if self._keeping is not None:
-            with suppress(PixiError):  # who asked was told
+            with suppress(PixiError):  # the caller who wanted it was told
                 await self._keeping
 
-    async def _answered(self, persona: str, address: str, text: str, happens: Reporter) -> GatheringChannel:
+    async def _answer(self, persona: str, address: str, text: str, progress: Reporter) -> GatheringChannel:
+        """Return the channel with the answer to a message.
+
+        Raises:
+            ToolError: the bot cannot be opened, or the message not be taken.
+        """
         try:
-            service = await self._opened(happens)
+            service = await self._opened(progress)
         except PixiError as error:
             raise ToolError(f"Nobody can answer: {error}") from error
         if persona not in service.persona_set.personas:
             faults = " ".join(service.persona_set.faults)
             raise ToolError(f"{persona} cannot answer: {faults or 'there is no such persona.'}")
-        channel = GatheringChannel(happens)
+        channel = GatheringChannel(progress)
         person = self._user if self._alone else address.split(":")[1]
         author = Author(f"mcp:{person}", self._user)
         message = Message(uuid.uuid4().hex, address, author, text, time.time())
@@ -131,10 +201,10 @@ class McpTalks:
             raise ToolError(str(error)) from error
         return channel
 
-    async def _opened(self, happens: Reporter) -> "BotService":
-        """Return the service; a task of its own opens and closes it. It is tried anew where it failed."""
+    async def _opened(self, progress: Reporter) -> "BotService":
+        """Return the bot. A task of its own opens and closes it; where that failed, it is tried anew."""
         if self._service is None or (self._service.done() and self._service.exception() is not None):
-            happens("opening the model")
+            progress("opening the model")
             self._service = asyncio.get_running_loop().create_future()
             self._keeping = asyncio.create_task(self._keep(self._service))
         return await asyncio.shield(self._service)
@@ -151,14 +221,14 @@ class McpTalks:
             if opened.done():
                 raise
             opened.set_exception(error)
-            opened.exception()  # whoever waited may have gone
+            opened.exception()  # seen, also where the caller has gone
         finally:
             if not opened.done():
                 opened.cancel()
 
 
 OpenUsage = Callable[[], AbstractAsyncContextManager[Count]]
-"""Entered while a model is asked, and told what that used."""
+"""Opens the record of use while a model is asked."""
 
 _MOST_RESULTS = 20
 _LONGEST_WORDS = 2_000  # of a search, a question, or a name of a person
@@ -170,23 +240,23 @@ class ServedCall(Struct, frozen=True):
     """A call by a client.
 
     Attributes:
-        happens: told in a line what is being done.
-        talk: the conversation of this client, where it has one of its own.
+        progress: called with a line for each thing that is being done.
+        talk: the conversation of this client; "": it has none of its own.
     """
 
-    happens: Reporter
+    progress: Reporter
     talk: str
 
 
-class Offer(Struct, frozen=True):
-    """A tool that is served."""
+class ServedTool(Struct, frozen=True):
+    """A tool for clients. `reads`: it changes nothing."""
 
     signature: Signature
     function: Callable[..., Awaitable[Mapping[str, Any]]]
     reads: bool
 
     async def call(self, call: ServedCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Carry it out.
+        """Call the tool.
 
         Raises:
             ToolError: the arguments do not fit, or it could not be done.
@@ -194,9 +264,9 @@ class Offer(Struct, frozen=True):
         return await self.function(call, **checked(self.signature, arguments))
 
 
-def _of_database(
+def _database_tools(
     library: "DatabasePool", database: "DirectoryDatabase", tool_name: str, open_usage: OpenUsage
-) -> Iterator[Offer]:
+) -> Iterator[ServedTool]:
     """Return the tools of a database: its search, which needs no model, and its query."""
 
     async def search(
@@ -206,7 +276,7 @@ def _of_database(
         ],
         limit: Annotated[int, Field(description="how many entries", ge=1, le=_MOST_RESULTS)] = RESULTS,
     ) -> Mapping[str, Any]:
-        await _read(database)
+        await _wait_until_read(database)
         return await search_result(database, keyword, limit)
 
     async def query(
@@ -218,13 +288,13 @@ def _of_database(
             list[int], Field(description="ids from the search; without any, the best that a search finds")
         ] = [],  # noqa: B006 - pydantic copies it
     ) -> Mapping[str, Any]:
-        await _read(database)
-        call.happens("looking for a model that reads")
+        await _wait_until_read(database)
+        call.progress("looking for a model that reads")
         try:
             async with open_usage() as count:
                 agent = await library.reader()
-                call.happens(f"reading what {database.title} says of that")
-                return await query_result(database, agent, query, ids, count, progress=call.happens)
+                call.progress(f"reading what {database.title} says of that")
+                return await query_result(database, agent, query, ids, count, progress=call.progress)
         except ToolError:
             raise
         except PixiError as error:
@@ -239,18 +309,18 @@ def _of_database(
         f"Have entries of {database.title} read, and get back what they say about a question, word for word "
         "and with its place."
     )
-    yield Offer(signature_of(search), search, reads=True)
-    yield Offer(signature_of(query), query, reads=True)
+    yield ServedTool(signature_of(search), search, reads=True)
+    yield ServedTool(signature_of(query), query, reads=True)
 
 
-async def _read(database: "DirectoryDatabase") -> None:
-    """Wait a while for its files to be read; what is still missing then is told with the result."""
+async def _wait_until_read(database: "DirectoryDatabase") -> None:
+    """Wait a while for the files to be read. The result names those that are still missing then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_READY_SECONDS):
             await database.ready()
 
 
-def _talk_to(personas: Mapping[str, Persona], talks: McpTalks) -> Offer:
+def _talk_tool(personas: Mapping[str, Persona], talks: McpTalks) -> ServedTool:
     who = Literal[tuple(personas)]  # type: ignore[valid-type]  # known only now
 
     async def talk_to(
@@ -261,12 +331,12 @@ def _talk_to(personas: Mapping[str, Persona], talks: McpTalks) -> Offer:
             str, Field(description="to go on with an earlier talk: what it gave as `conversation`")
         ] = "",
     ) -> Mapping[str, Any]:
-        return await talks.say(persona, message, conversation or call.talk, call.happens)
+        return await talks.say(persona, message, conversation or call.talk, call.progress)
 
     talk_to.__annotations__["persona"] = Annotated[who, Field(description="who is to answer")]
     about = "\n".join(f"- {name}: {_about(persona)}" for name, persona in personas.items())
     talk_to.__doc__ = f"Say something to a persona, and get its answer.\n\n{about}"
-    return Offer(signature_of(talk_to), talk_to, reads=False)
+    return ServedTool(signature_of(talk_to), talk_to, reads=False)
 
 
 def _about(persona: Persona) -> str:
@@ -288,11 +358,11 @@ class Handlers:
     """Handlers of an MCP server.
 
     Args:
-        library: the databases that are open are offered.
-        personas: offered too, by the names of their files.
+        library: its open databases are served.
+        personas: that can be talked to, by the names of their files.
         talks: with personas.
-        open_usage: where use is recorded.
-        mask: hides secrets in whatever goes out.
+        open_usage: opens the record of use.
+        mask: hides secrets in all that goes out.
         alone: there is one client, as long as the program runs.
     """
 
@@ -306,19 +376,17 @@ class Handlers:
         *,
         alone: bool,
     ) -> None:
-        offers = [
-            offer
-            for name, database in library.databases.items()
-            for offer in _of_database(library, database, library.find(name).tool, open_usage)
-        ]
+        tools: list[ServedTool] = []
+        for name, database in library.databases.items():
+            tools += _database_tools(library, database, library.find(name).tool, open_usage)
         if personas:
-            offers.append(_talk_to(personas, talks))
-        self._tools = {offer.signature.schema.name: offer for offer in offers}
+            tools.append(_talk_tool(personas, talks))
+        self._tools = {tool.signature.schema.name: tool for tool in tools}
         names = safe_names(personas)  # of their prompts
         self._personas = {names[name]: persona for name, persona in personas.items()}
         self._mask = mask
         self._alone = alone
-        self._key = secrets.token_bytes(16)
+        self._key = secrets.token_bytes(16)  # so that the name of a conversation tells nothing of its session
 
     def server(self) -> Server[Any]:
         """Return the SDK's server with these handlers."""
@@ -338,13 +406,13 @@ class Handlers:
         tools = [
             types.Tool(
                 name=name,
-                description=offer.signature.schema.description,
-                input_schema=offer.signature.schema.parameters,
+                description=tool.signature.schema.description,
+                input_schema=tool.signature.schema.parameters,
                 annotations=types.ToolAnnotations(
-                    read_only_hint=offer.reads, destructive_hint=False, open_world_hint=not offer.reads
+                    read_only_hint=tool.reads, destructive_hint=False, open_world_hint=not tool.reads
                 ),
             )
-            for name, offer in self._tools.items()
+            for name, tool in self._tools.items()
         ]
         return types.ListToolsResult(tools=tools)
 
@@ -354,15 +422,15 @@ class Handlers:
         Raises:
             MCPError: there is no such tool.
         """
-        offer = self._tools.get(asked.name)
-        if offer is None:
+        tool = self._tools.get(asked.name)
+        if tool is None:
             known = ", ".join(self._tools) or "none"
             raise MCPError(
                 types.INVALID_PARAMS, f"There is no tool {prompt_name(asked.name)!r}. Tools: {known}."
             )
-        async with _progress(context, self._mask) as happens:
+        async with _progress_to_client(context, self._mask) as progress:
             try:
-                result = await offer.call(ServedCall(happens, self._talk(context)), asked.arguments or {})
+                result = await tool.call(ServedCall(progress, self._talk(context)), asked.arguments or {})
             except ToolError as error:
                 text = types.TextContent(type="text", text=self._mask.redact(str(error)))
                 return types.CallToolResult(content=[text], is_error=True)
@@ -404,13 +472,12 @@ class Handlers:
             session = "alone"
         else:
             session = "" if context.request is None else context.request.headers.get(_SESSION, "")
-        # What is told of a conversation leads to no session.
         return blake2b(session.encode(), key=self._key, digest_size=16).hexdigest() if session else ""
 
 
 @asynccontextmanager
-async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Reporter, None]:
-    """Send what is told within the block to the client, if it wants to know, in order and without waiting."""
+async def _progress_to_client(context: Context, mask: SecretRedactor) -> AsyncGenerator[Reporter, None]:
+    """Give a reporter whose lines go to the client, if it wants progress, in order and without waiting."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def report() -> None:
@@ -430,7 +497,7 @@ async def _progress(context: Context, mask: SecretRedactor) -> AsyncGenerator[Re
 
 
 def _as_text(result: Mapping[str, Any]) -> str:
-    """Return a text as it is, and anything else as JSON."""
+    """Return the messages of a persona as text, and any other result as JSON."""
     if "messages" not in result:
         return json.dumps(result, ensure_ascii=False)
     said = [*result["messages"], *(f"({emoji})" for emoji in result["reactions"])]

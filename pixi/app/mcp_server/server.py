@@ -1,4 +1,4 @@
-"""Serves Pixi to MCP clients: what there is, and how it is served over standard input and output."""
+"""Serves Pixi to MCP clients, over HTTP or over standard input and output."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pixi.app.databases import open_library
+from pixi.app.mcp_server.handlers import McpTalks
 from pixi.app.personas import folders_of
-from pixi.app.serving.handlers import McpTalks
 from pixi.channels.terminal.lines import read_chunks
 from pixi.core.errors import ConfigError, Reporter
 from pixi.core.masking import SecretRedactor
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
     from starlette.applications import Starlette
 
-    from pixi.app.serving.handlers import OpenUsage
+    from pixi.app.mcp_server.handlers import OpenUsage
 
 
 class Output:
-    """Writes messages, as far as the SDK asks a file for it.
+    """Standard output as the file that the SDK writes messages to.
 
-    A thread of its own writes. It is a daemon, so that a client that does not read keeps nobody from leaving.
+    A thread of its own writes. It is a daemon: a client that does not read cannot keep
+    the program alive.
 
     Attributes:
         idle: set while nothing is being written.
@@ -86,7 +87,7 @@ class Output:
 
 
 def _end(done: "asyncio.Future[None]", error: OSError | None) -> None:
-    if done.done():
+    if done.done():  # who waited was cancelled
         return
     if error is None:
         done.set_result(None)
@@ -96,7 +97,7 @@ def _end(done: "asyncio.Future[None]", error: OSError | None) -> None:
 
 @contextmanager
 def standard_output() -> Iterator[Output]:
-    """Take standard output as long as the block lasts. Programs that are started print elsewhere too."""
+    """Keep standard output for messages within the block; all that prints goes to standard error."""
     own = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
@@ -106,19 +107,19 @@ def standard_output() -> Iterator[Output]:
 
 
 MOST_SESSIONS = 500
-"""Open at once; a client that wants another is told to come later. Each holds some 40 KB."""
+"""Sessions open at once; a client that wants another is told to come later. Each holds some 40 KB."""
 
 IDLE_SECONDS = 900.0
-"""Time without a request and without an open stream after which a session ends."""
+"""Seconds without a request and without an open stream after which a session ends."""
 
 MOST_CONNECTIONS = 256
-"""Open at once; more are closed before they say anything. Each takes a file descriptor."""
+"""Connections open at once; more are closed before they say anything. Each takes a file descriptor."""
 
 REQUEST_SECONDS = 15.0
-"""Time for a request to arrive, from the opening of its connection to its last byte."""
+"""Seconds for a request to arrive, from the opening of its connection to its last byte."""
 
 ANSWER_SECONDS = 60.0
-"""Time for a client to receive what was written. An answer is some MB at most."""
+"""Seconds for a client to receive what was written. An answer is some MB at most."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -326,16 +327,16 @@ async def open_server(
     """Open what is served; the model that answers and the one that reads are opened when they are wanted.
 
     Args:
-        settings: what the operator wants.
-        open_usage: where use is recorded.
+        settings: of the operator.
+        open_usage: opens the record of use.
         user: the name of the one who writes to personas.
         alone: the client that started the program is its only one.
-        report: told what a person should know, in one line.
+        report: called with lines that a person should know.
 
     Raises:
         ConfigError: a folder of personas or databases is not there.
     """
-    from pixi.app.serving.handlers import Handlers
+    from pixi.app.mcp_server.handlers import Handlers
 
     found = await asyncio.to_thread(list_personas, folders_of(settings))
     personas = {each.path.stem: each.persona for each in found if isinstance(each, LoadedPersona)}
