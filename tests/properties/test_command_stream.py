@@ -56,7 +56,7 @@ def test_one_character_at_a_time_changes_nothing(reply: str) -> None:
     ("before", "unit", "bound", "behind"),
     [
         ("", "a", 65_536, "</think>[SEND: b]"),
-        ("", "\n", 65_536, "```\n[SEND: b]\n```\nc"),
+        pytest.param("", "\n", 65_536, "```\n[SEND: b]\n```\nc", marks=pytest.mark.nightly),
         ("[SEND]", "a", 4_096, "[/SEND]"),
         ("[NOTE: a]b\n", " ", 64, "[SEND: b]"),
         ("[NOTE: a]b", "*", 64, "[SEND: b]"),
