@@ -13,6 +13,6 @@ def row(name: object) -> Iterator[None]:
     """Add a note to what fails in the block: the row's name."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:  # what pytest raises is no Exception
         error.add_note(f"at {name!r}")
         raise
