@@ -6,9 +6,6 @@ import io
 import re
 import shlex
 import tomllib
-from pathlib import Path
-
-import pytest
 
 from pixi.cli.frame import SUBCOMMANDS, load
 from tests.pages import PAGES, ROOT, anchors, code, links, pictures, read_page
@@ -23,8 +20,6 @@ PROGRAM = re.compile(r"\bpixi-persona +([^&|#;)]*)")
 FLAGS_OF_CHAT = re.compile(r'\bmake chat [^#]*?\bARGS=("[^"]*"|\S+)')
 
 FIRST = [read_page(ROOT / name) for name in ("README.md", "docs/start.md", "docs/cli.md")]
-
-every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 
 
 def complaint(words: list[str]) -> str:
@@ -53,38 +48,40 @@ def commands(page: str) -> list[list[str]]:
     return found
 
 
-@every_page
-def test_every_local_link_leads_somewhere(path: Path) -> None:
-    for link in links(read_page(path)):
-        if re.match(r"[a-z]+:", link):
-            continue
-        file, _, anchor = link.partition("#")
-        target = (path.parent / file).resolve() if file else path
-        assert target.exists(), f"{link} leads to nothing"
-        if anchor:
-            assert anchor in anchors(read_page(target)), f"{link}: there is no such heading"
+def make_targets(page: str) -> set[str]:
+    """The targets that the page gives to `make`, wherever it stands as code."""
+    lines = "\n".join(code(page))
+    return set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", lines))
 
 
-@every_page
-def test_every_picture_is_there(path: Path) -> None:
-    for picture in pictures(read_page(path)):
-        assert (path.parent / picture).is_file(), f"there is no {picture}"
+def test_every_local_link_leads_somewhere() -> None:
+    for path in PAGES:
+        for link in links(read_page(path)):
+            if re.match(r"[a-z]+:", link):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (path.parent / file).resolve() if file else path
+            assert target.exists(), f"{path.name}: {link} leads to nothing"
+            if anchor:
+                headings = anchors(read_page(target))
+                assert anchor in headings, f"{path.name}: {link}: there is no such heading"
 
 
-@every_page
-def test_every_command_is_taken_as_it_stands(path: Path) -> None:
-    for words in commands(read_page(path)):
-        assert complaint(words) == "", f"pixi-persona {shlex.join(words)}"
+def test_every_picture_is_there() -> None:
+    for path in PAGES:
+        for picture in pictures(read_page(path)):
+            assert (path.parent / picture).is_file(), f"{path.name}: there is no {picture}"
 
 
-@every_page
-def test_every_target_of_make_is_there(path: Path) -> None:
-    named = {
-        match
-        for line in code(read_page(path))
-        for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
-    }
-    assert named <= TARGETS
+def test_every_command_is_taken_as_it_stands() -> None:
+    for path in PAGES:
+        for words in commands(read_page(path)):
+            assert complaint(words) == "", f"{path.name}: pixi-persona {shlex.join(words)}"
+
+
+def test_every_target_of_make_is_there() -> None:
+    for path in PAGES:
+        assert make_targets(read_page(path)) <= TARGETS, path.name
 
 
 def test_what_is_wrong_is_seen() -> None:
@@ -99,12 +96,7 @@ def test_what_is_wrong_is_seen() -> None:
 def test_the_commands_of_the_first_pages_are_found() -> None:
     found = {words[0] for page in FIRST for words in commands(page)}
     assert found >= {"chat", "init", "discord", "doctor"}
-    targets = {
-        match
-        for page in FIRST
-        for line in code(page)
-        for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
-    }
+    targets = {target for page in FIRST for target in make_targets(page)}
     assert targets >= {"chat", "test", "demo", "bench", "docs", "pictures"}
 
 

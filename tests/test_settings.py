@@ -11,6 +11,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.llm import Prices
 from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
 from pixi.settings.sections import SECTIONS
+from tests.rows import row
 
 
 def loaded(
@@ -350,11 +351,10 @@ FILE_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("toml", "told"), FILE_FAULTS)
-def test_a_mistake_in_the_file_is_told_with_its_place_and_mend(
-    tmp_path: Path, toml: str | bytes, told: str
-) -> None:
-    assert told in fault(tmp_path, toml)
+def test_a_mistake_in_the_file_is_told_with_its_place_and_mend(tmp_path: Path) -> None:
+    for toml, told in FILE_FAULTS:
+        with row(toml):
+            assert told in fault(tmp_path, toml)
 
 
 VARIABLE_FAULTS = [
@@ -375,10 +375,11 @@ VARIABLE_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "told"), VARIABLE_FAULTS)
-def test_a_mistake_in_the_environment_is_told(tmp_path: Path, name: str, value: str, told: str) -> None:
-    variables: dict[str, Any] = {name: value}
-    assert told in fault(tmp_path, **variables)
+def test_a_mistake_in_the_environment_is_told(tmp_path: Path) -> None:
+    for name, value, told in VARIABLE_FAULTS:
+        variables: dict[str, Any] = {name: value}
+        with row(name):
+            assert told in fault(tmp_path, **variables)
 
 
 def test_a_mistake_in_dotenv_is_told_with_its_line(tmp_path: Path) -> None:

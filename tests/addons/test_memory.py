@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pixi.core.memory import may_be_told
 from pixi.core.message import Author, Rights
 from tests.addons.remembering import ANN, BOSS, MO, POWERS, ROOT, VENUES, Talks, talks
+from tests.rows import row
 
 FACT = "is afraid of zebras"
 
@@ -76,17 +77,21 @@ BY_DAY = {
     *product(UNLIKE, UNLIKE),
     *(("general", "games"), ("games", "general"), ("mods", "secret"), ("secret", "mods")),
 }
-PAIRS = [
-    pytest.param(*pair, marks=[] if pair in BY_DAY else [pytest.mark.nightly])
-    for pair in product(VENUES, VENUES)
-]
+BY_NIGHT = {*product(VENUES, VENUES)} - BY_DAY
 
 
-@pytest.mark.parametrize(("told", "asked"), PAIRS)
-async def test_only_where_it_may_be_heard_it_is_recalled_and_reminded_of(
-    here: Talks, told: str, asked: str
-) -> None:
+@pytest.mark.parametrize(
+    "pairs", [pytest.param(BY_DAY, id="day"), pytest.param(BY_NIGHT, id="night", marks=pytest.mark.nightly)]
+)
+async def test_only_where_it_may_be_heard_it_is_recalled_and_reminded_of(pairs: set[tuple[str, str]]) -> None:
     """Of all combinations of where it was told and where it is asked for, by whom."""
+    for told, asked in sorted(pairs):
+        with row((told, asked)):
+            async with talks() as here:
+                await _tell_and_ask(here, told, asked)
+
+
+async def _tell_and_ask(here: Talks, told: str, asked: str) -> None:
     await here.call(MO, told, "remember", fact=FACT)
     (kept,) = await here.store.memories(MO.id, "Pixi")
     conversation = here.place(asked, MO).conversation

@@ -51,6 +51,7 @@ def _has_value(figure: Figure) -> bool:
     return any(character.isdigit() for character in figure.ours)
 
 
+@pytest.mark.nightly
 def test_parser() -> None:
     figure, kinds, hostile = parser.run(quick=True)
     assert all(map(_has_value, (figure, kinds, hostile)))
@@ -263,6 +264,7 @@ def test_an_unknown_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such figure: sped" in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_web() -> None:
     (figure,) = web.run(quick=True)
     assert _has_value(figure)

@@ -7,20 +7,27 @@ import pytest
 from tests.clients.client import with_node
 from tests.clients.golden import KEPT, name_of, parsed, stream, stream_path, told_path
 from tests.clients.scenes import SCENES
+from tests.rows import row
 
 BOTH = [(face, scene) for face in KEPT for scene in SCENES]
 READ = [(face, script) for face, kept in KEPT.items() for script in kept.clients]
 FAILED = {"broken"}
 
 
-@pytest.mark.parametrize(("face", "scene"), BOTH)
-def test_a_stream_is_as_it_was(face: str, scene: str) -> None:
-    kept = stream_path(face, scene).read_bytes()
-    assert stream(face, scene) == kept, "if that is meant: python -m tests.clients.golden"
+def test_a_stream_is_as_it_was() -> None:
+    for face, scene in BOTH:
+        with row((face, scene)):
+            kept = stream_path(face, scene).read_bytes()
+            assert stream(face, scene) == kept, "if that is meant: python -m tests.clients.golden"
 
 
-@pytest.mark.parametrize(("face", "scene"), BOTH)
-def test_all_frames_are_whole_and_the_end_stands_in_the_last_alone(face: str, scene: str) -> None:
+def test_all_frames_are_whole_and_the_end_stands_in_the_last_alone() -> None:
+    for face, scene in BOTH:
+        with row((face, scene)):
+            _check_frames(face, scene)
+
+
+def _check_frames(face: str, scene: str) -> None:
     kept, end = stream_path(face, scene).read_bytes(), KEPT[face].end
     assert b"\r" not in kept
     *frames, rest = kept.split(b"\n\n")

@@ -29,6 +29,7 @@ from pixi.settings import ReplySettings
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.conformance.reading import merged, pieces_at, read
 from tests.pages import ROOT, blocks, read_page, section
+from tests.rows import row
 
 GUIDE = read_page(ROOT / "docs" / "commands.md")
 NAMES = {**BUILT_IN, "wave": ()}
@@ -94,13 +95,14 @@ def shown(pieces: list[str]) -> tuple[str, ...]:
     return tuple(row for row in (*rows, "end" if reading.ended else "") if row) or ("nothing",)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.reply)
-def test_each_example_is_read_as_it_says_however_it_is_cut(example: Example) -> None:
-    reply = example.reply
-    assert shown([reply]) == example.shown
-    assert shown(list(reply)) == example.shown
-    for cut in range(1, len(reply)):
-        assert shown(pieces_at(reply, [cut])) == example.shown
+def test_each_example_is_read_as_it_says_however_it_is_cut() -> None:
+    for example in EXAMPLES:
+        reply = example.reply
+        with row(reply):
+            assert shown([reply]) == example.shown
+            assert shown(list(reply)) == example.shown
+            for cut in range(1, len(reply)):
+                assert shown(pieces_at(reply, [cut])) == example.shown
 
 
 def test_every_arrow_of_the_page_is_an_examples() -> None:
@@ -161,9 +163,9 @@ def test_or_to_the_end_of_the_reply(undecided: str) -> None:
     assert any(isinstance(event, CommandEnded) for event in stream.close())
 
 
-@pytest.mark.parametrize("reply", UNDOUBTED)
-def test_all_others_are_carried_out_at_their_bracket(reply: str) -> None:
-    assert isinstance(CommandStream(NAMES).feed(reply)[-1], CommandEnded)
+def test_all_others_are_carried_out_at_their_bracket() -> None:
+    for reply in UNDOUBTED:
+        assert isinstance(CommandStream(NAMES).feed(reply)[-1], CommandEnded), reply
 
 
 def test_reasoning_that_never_ends_leaves_nothing() -> None:

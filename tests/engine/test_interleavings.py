@@ -17,6 +17,7 @@ from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from tests.engine.scene import PIXI
+from tests.rows import row
 from tests.waiting import within
 
 _REPLIES = ("[SEND: a]\n[SEND: b]", "[NOTE: hm]", "[SEND: c]", "[REACT: 🥞]\n[SEND: d]")
@@ -130,10 +131,14 @@ class Crowd:
         return next(each for each in self.channels if each.conversation == address)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(10, 300))]
-)
-async def test_whatever_happens_at_once_nothing_is_left_waiting(seed: int) -> None:
+@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 300), marks=pytest.mark.nightly)])
+async def test_whatever_happens_at_once_nothing_is_left_waiting(seeds: range) -> None:
+    for seed in seeds:
+        with row(f"seed={seed}"):
+            await _interleave(seed)
+
+
+async def _interleave(seed: int) -> None:
     chance = Random(seed)
     store = await LateStore.open(":memory:")
     assert isinstance(store, LateStore)

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +28,7 @@ from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from tests.engine.scene import PIXI
+from tests.rows import row
 from tests.waiting import within
 
 CONVERSATION = "test:channel"
@@ -220,12 +222,15 @@ def _told(store_lines: list[str]) -> list[str]:
     return [command.argument for command in commands if command.name == "send" and command.argument]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(5, 500))]
-)
-async def test_whatever_happens_the_plain_statements_hold(seed: int, processes: int, tmp_path: Path) -> None:
-    world = World(seed, tmp_path / "pixi.db")
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 500), marks=pytest.mark.nightly)])
+async def test_whatever_happens_the_plain_statements_hold(seeds: range, tmp_path: Path) -> None:
+    for processes, seed in product((1, 2), seeds):
+        with row(f"processes={processes}, seed={seed}"):
+            await _live(seed, processes, tmp_path / f"{processes}-{seed}.db")
+
+
+async def _live(seed: int, processes: int, path: Path) -> None:
+    world = World(seed, path)
     for _ in range(processes):
         await world.start()
     async with within("the end of all"):

@@ -23,6 +23,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.gate import FULL, Gate
 from tests.engine.scene import Scene, scene
+from tests.rows import row
 from tests.waiting import until
 
 NAMES = ("look", "write", "fail", "refuse", "stay", "stubborn", "shout")
@@ -374,13 +375,16 @@ async def test_those_who_ask_are_those_who_are_answered_and_not_who_was_overhear
         assert [author.name for author in askers[0]] == ["Mo", "Ann"]
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(5, 120))]
-)
-async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(
-    seed: int, store: SqliteStore
-) -> None:
-    chance = Random(seed)
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 120), marks=pytest.mark.nightly)])
+async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(seeds: range) -> None:
+    for seed in seeds:
+        store = await SqliteStore.open(":memory:")
+        with row(f"seed={seed}"):
+            await _write_till_the_end(Random(seed), store)
+        await store.close()
+
+
+async def _write_till_the_end(chance: Random, store: SqliteStore) -> None:
     running: list[str] = []
     together: list[tuple[str, ...]] = []
     finished: list[str] = []

@@ -33,7 +33,10 @@ FRAGMENTS = (
 )
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "length",
+    [1, 2, pytest.param(3, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.nightly)],
+)
 def test_every_short_reply_reads_the_same_wherever_it_is_cut(length: int) -> None:
     """All sequences of so many fragments: at each of their borders, at two of them, at each character."""
     pairs = [(0, *cuts, length) for cuts in combinations(range(1, length), 2)]

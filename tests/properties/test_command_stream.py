@@ -52,12 +52,11 @@ def test_one_character_at_a_time_changes_nothing(reply: str) -> None:
     assert merged(read(reply, people=PEOPLE).events) == merged(read([reply], people=PEOPLE).events)
 
 
-@pytest.mark.parametrize("longer", [-1, 0, 1, 2])
 @pytest.mark.parametrize(
     ("before", "unit", "bound", "behind"),
     [
         ("", "a", 65_536, "</think>[SEND: b]"),
-        ("", "\n", 65_536, "```\n[SEND: b]\n```\nc"),
+        pytest.param("", "\n", 65_536, "```\n[SEND: b]\n```\nc", marks=pytest.mark.nightly),
         ("[SEND]", "a", 4_096, "[/SEND]"),
         ("[NOTE: a]b\n", " ", 64, "[SEND: b]"),
         ("[NOTE: a]b", "*", 64, "[SEND: b]"),
@@ -72,13 +71,12 @@ def test_one_character_at_a_time_changes_nothing(reply: str) -> None:
         ("<tool-call tool=", "a", 194, ">{}</tool-call>"),
     ],
 )
-def test_cutting_changes_nothing_where_patience_ends(
-    before: str, unit: str, bound: int, behind: str, longer: int
-) -> None:
-    reply = before + unit * (bound + longer) + behind
-    whole = merged(read([reply]).events)
-    assert merged(read(reply).events) == whole
-    assert merged(read([reply[:-1], reply[-1]]).events) == whole
+def test_cutting_changes_nothing_where_patience_ends(before: str, unit: str, bound: int, behind: str) -> None:
+    for longer in (-1, 0, 1, 2):
+        reply = before + unit * (bound + longer) + behind
+        whole = merged(read([reply]).events)
+        assert merged(read(reply).events) == whole, longer
+        assert merged(read([reply[:-1], reply[-1]]).events) == whole, longer
 
 
 @given(replies, cuts)

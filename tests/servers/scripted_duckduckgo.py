@@ -10,12 +10,10 @@ import asyncio
 import re
 import ssl
 from html import escape
-from types import TracebackType
-from typing import Self
 from urllib.parse import parse_qsl
 
 from tests.servers.model_faults import CERTIFICATES
-from tests.servers.scripted_openai import Hang, Reply, answer
+from tests.servers.scripted_openai import Hang, LoopbackServer, Reply, answer
 
 _HTML = "text/html; charset=UTF-8"
 
@@ -37,7 +35,7 @@ def puzzle(status: int = 202) -> Reply:
     return answer(status, f'<html><body><div class="anomaly-modal__title">{words}</div></body></html>', _HTML)
 
 
-class ScriptedDuckDuckGo:
+class ScriptedDuckDuckGo(LoopbackServer):
     """The proxy and, behind it, the server: an async context manager.
 
     Args:
@@ -52,38 +50,17 @@ class ScriptedDuckDuckGo:
     believed = str(CERTIFICATES / "searched-by.pem")
 
     def __init__(self, *replies: Reply) -> None:
+        super().__init__()
         self.asked: list[dict[str, str]] = []
         self.hosts: list[str] = []
         self._replies = list(replies)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.load_cert_chain(CERTIFICATES / "searched.pem")
+        self._behind = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._behind.load_cert_chain(CERTIFICATES / "searched.pem")
 
     @property
     def proxy(self) -> str:
         """Its address."""
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        return f"http://127.0.0.1:{self.port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         plain = writer.transport  # which is left open where TLS does not come about
@@ -91,7 +68,7 @@ class ScriptedDuckDuckGo:
             self.hosts.append((await reader.readuntil(b"\r\n\r\n")).split()[1].decode())
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
             await writer.drain()
-            await writer.start_tls(self._tls)
+            await writer.start_tls(self._behind)
             head = await reader.readuntil(b"\r\n\r\n")
             length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
             body = await reader.readexactly(int(length[1]) if length else 0)

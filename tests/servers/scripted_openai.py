@@ -226,7 +226,42 @@ def _framed(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class ScriptedOpenAI:
+class LoopbackServer:
+    """A server on a free port of 127.0.0.1: an async context manager. A subclass serves a connection."""
+
+    _tls: ssl.SSLContext | None = None
+    """With what connections begin to speak TLS."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise NotImplementedError
+
+
+class ScriptedOpenAI(LoopbackServer):
     """The server: an async context manager that listens on a free port of 127.0.0.1.
 
     Args:
@@ -249,6 +284,7 @@ class ScriptedOpenAI:
         about: Mapping[str, Sequence[Reply]] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__()
         self.requests: list[Seen] = []
         self.questions: list[Seen] = []
         self._about = {path: list(replies) for path, replies in (about or {}).items()}
@@ -256,30 +292,12 @@ class ScriptedOpenAI:
         self.asked = asyncio.Event()
         self._replies = list(replies)
         self._choose = choose or self._next
-        self._tasks: set[asyncio.Task[None]] = set()
         self._tls = tls
-        self._server: asyncio.Server | None = None
-        self._port = 0
 
     @property
     def base_url(self) -> str:
         """What a model is given."""
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}/v1"
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
-        self._port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}/v1"
 
     def _reply_to(self, seen: Seen) -> Reply:
         path = seen.path.partition("?")[0]
@@ -293,11 +311,6 @@ class ScriptedOpenAI:
 
     def _next(self, _: Seen) -> Reply:
         return self._replies[0] if len(self._replies) == 1 else self._replies.pop(0)
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -46,6 +46,13 @@ async def store(url: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
+def name(postgres: Postgres) -> Iterator[str]:
+    """A schema that is not there yet."""
+    with postgres.schema() as name:
+        yield name
+
+
+@pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where a file of SQLite may come."""
     return tmp_path / "pixi.db"

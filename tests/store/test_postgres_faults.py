@@ -23,13 +23,6 @@ MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
 
 
 @pytest.fixture
-def name(postgres: Postgres) -> Iterator[str]:
-    """A schema that is not there yet."""
-    with postgres.schema() as name:
-        yield name
-
-
-@pytest.fixture
 def user(postgres: Postgres, name: str) -> Iterator[str]:
     """A user with a password and no rights; whose name begins with `barred` is let in nowhere."""
     data = Path(postgres.run("SHOW data_directory")[0][0])

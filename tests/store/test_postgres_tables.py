@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -23,13 +22,6 @@ from tests.servers.postgres import Postgres
 pytestmark = pytest.mark.nightly
 
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
-
-
-@pytest.fixture
-def name(postgres: Postgres) -> Iterator[str]:
-    """A schema that is not there yet."""
-    with postgres.schema() as name:
-        yield name
 
 
 @pytest.fixture

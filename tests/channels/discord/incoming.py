@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import discord
-from aiohttp import web
 
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
@@ -22,48 +21,29 @@ from pixi.channels.discord.places import channel_info
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from tests.channels.discord.backend import RecordingBackend
+from tests.channels.discord.rest_discord import (
+    ANA,
+    APPLICATION,
+    BOT,
+    BOT_ROLE,
+    DM,
+    GENERAL,
+    GUILD,
+    HOOK,
+    MO,
+    MODERATOR,
+    RestDiscord,
+    guild,
+    member_of,
+    message_of,
+    user,
+)
 from tests.servers.staged_web import served
-
-BOT, GUILD, MO, ANA, ROBOT, HOOK = 900, 100, 11, 12, 13, 14
-CATEGORY, GENERAL, FORUM, THREAD, POST, DM = 199, 200, 203, 5_000, 5_001, 300
-MODERATOR, BOT_ROLE, APPLICATION = 150, 151, 901
 
 PERSONAS = {
     "pixi": Persona(name="Pixi", prompt="", summon=("pancake fox",)),
     "edda": Persona(name="Edda", prompt=""),
 }
-_NAMES = {BOT: "Bot", MO: "Mo", ANA: "Ana", ROBOT: "Robot", HOOK: "Edda"}
-
-
-@dataclass(slots=True)
-class Rest:
-    """What the REST API answers: messages by channel, members' roles by user."""
-
-    history: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    roles: dict[int, list[int]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    broken: bool = False
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append(request.path)
-        if request.path == "/users/@me":
-            return web.json_response(user(BOT))
-        if self.broken:
-            return web.json_response({"code": 50001, "message": "Missing Access"}, status=403)
-        match request.path.strip("/").split("/"):
-            case ["channels", channel, "messages"]:
-                before = int(request.query.get("before", 2**63))
-                found = [each for each in self.history.get(int(channel), []) if int(each["id"]) < before]
-                return web.json_response(found[-int(request.query["limit"]) :][::-1])
-            case ["channels", channel, "messages", wanted]:
-                found = [each for each in self.history.get(int(channel), []) if each["id"] == wanted]
-                if found:
-                    return web.json_response(found[0])
-            case ["channels", channel] if int(channel) == DM:
-                return web.json_response({"id": channel, "type": 1, "recipients": [user(MO)]})
-            case ["guilds", _, "members", member] if int(member) in self.roles:
-                return web.json_response({**member_of(self.roles[int(member)]), "user": user(int(member))})
-        return web.json_response({"code": 10008, "message": "Unknown"}, status=404)
 
 
 @dataclass(slots=True)
@@ -72,7 +52,7 @@ class Incoming:
 
     client: Client
     backend: RecordingBackend
-    rest: Rest
+    rest: RestDiscord
     recent: RecentMessages
     reader: MessageTranslator
     directory: Directory
@@ -125,7 +105,7 @@ class Incoming:
         moment = discord.utils.utcnow() - timedelta(seconds=seconds_ago)
         number = discord.utils.time_snowflake(moment) + next(self._ids)
         payload = self.written(text, channel=channel, **more) | {"id": str(number)}
-        self.rest.history.setdefault(channel, []).append(payload)
+        self.rest.messages.setdefault(channel, []).append(payload)
         place: Any = self.client.get_channel(channel)
         if place is not None:
             place.last_message_id = number
@@ -156,103 +136,16 @@ class Incoming:
         return payload
 
 
-def message_of(number: int, channel: int, author: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
-    """A message as Discord sends it."""
-    made: dict[str, Any] = {
-        "id": str(number),
-        "channel_id": str(channel),
-        "author": author,
-        "content": text,
-        "timestamp": "2026-01-01T00:00:00+00:00",
-        "edited_timestamp": None,
-        "tts": False,
-        "mention_everyone": False,
-        "mentions": [],
-        "mention_roles": [],
-        "attachments": [],
-        "embeds": [],
-        "pinned": False,
-        "type": 0,
-    }
-    return made | more
-
-
-def user(number: int) -> dict[str, Any]:
-    named = _NAMES.get(number, f"user{number}")
-    robot = number in (BOT, ROBOT, HOOK)
-    return {"id": str(number), "username": named, "discriminator": "0", "avatar": None, "bot": robot}
-
-
-def member_of(roles: list[int], **more: Any) -> dict[str, Any]:
-    joined = "2026-01-01T00:00:00+00:00"
-    return {
-        "roles": [str(each) for each in roles],
-        "joined_at": joined,
-        "deaf": False,
-        "mute": False,
-        "flags": 0,
-    } | more
-
-
-def _role(number: int, name: str, **more: Any) -> dict[str, Any]:
-    base = {"id": str(number), "name": name, "permissions": "0", "position": 0, "color": 0}
-    return base | {"hoist": False, "managed": False, "mentionable": True, "flags": 0} | more
-
-
-def _place(number: int, kind: int, name: str, **more: Any) -> dict[str, Any]:
-    base = {"id": str(number), "type": kind, "name": name, "position": 0}
-    return base | {"permission_overwrites": [], "nsfw": False, "parent_id": str(CATEGORY)} | more
-
-
-def _thread(number: int, name: str, parent: int) -> dict[str, Any]:
-    times = {"archived": False, "auto_archive_duration": 60, "archive_timestamp": "2026-01-01T00:00:00+00:00"}
-    about = {"guild_id": str(GUILD), "owner_id": str(MO), "member_count": 1, "message_count": 1}
-    base = {"id": str(number), "type": 11, "name": name, "parent_id": str(parent)}
-    return base | about | {"thread_metadata": {**times, "locked": False}}
-
-
-def guild() -> dict[str, Any]:
-    """A server as the gateway announces it."""
-    numbers = (
-        "verification_level", "default_message_notifications", "explicit_content_filter", "mfa_level",
-        "nsfw_level", "premium_tier", "system_channel_flags", "afk_timeout",
-    )  # fmt: skip
-    lists = ("emojis", "voice_states", "presences", "stickers", "stage_instances", "guild_scheduled_events")
-    return {
-        "id": str(GUILD),
-        "name": "The Island",
-        "owner_id": "1",
-        "member_count": 3,
-        "roles": [
-            _role(GUILD, "@everyone", permissions=str(discord.Permissions.all().value)),
-            _role(MODERATOR, "moderators"),
-            _role(BOT_ROLE, "Bot", managed=True, tags={"bot_id": str(BOT)}),
-        ],
-        "channels": [
-            _place(CATEGORY, 4, "rooms", parent_id=None),
-            _place(GENERAL, 0, "general"),
-            _place(FORUM, 15, "questions", available_tags=[]),
-        ],
-        "threads": [_thread(THREAD, "About syrup", GENERAL), _thread(POST, "Which pan?", FORUM)],
-        "members": [{**member_of([BOT_ROLE]), "user": user(BOT)}],
-        "features": [],
-        "soundboard_sounds": [],
-        "preferred_locale": "en-US",
-        **dict.fromkeys(numbers, 0),
-        **{name: [] for name in lists},
-    }
-
-
 @asynccontextmanager
 async def incoming(
     *, since: int = 0, backend: RecordingBackend | None = None, **rules: Any
 ) -> AsyncIterator[Incoming]:
     """A server that the bot was told of; `since` is the id from which messages are this process's."""
-    rest, backend = Rest(), backend or RecordingBackend()
+    rest, backend = RestDiscord(), backend or RecordingBackend()
     backend.personas = PERSONAS
     backend.obey(**rules)
     client = Client()
-    async with served({"/{path:.*}": rest.answer}) as port:
+    async with served({"/{path:.*}": rest.serve}) as port:
         with patched(DiscordServer(f"http://127.0.0.1:{port}", "ws://127.0.0.1:9")):
             try:
                 await client.login("t0ken")

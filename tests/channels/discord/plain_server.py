@@ -16,7 +16,17 @@ from typing import Any
 import discord
 from aiohttp import web
 
-from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, MO, guild, member_of, message_of, user
+from tests.channels.discord.rest_discord import (
+    BOT,
+    DM,
+    GENERAL,
+    GUILD,
+    MO,
+    guild,
+    member_of,
+    message_of,
+    user,
+)
 from tests.servers.staged_web import served
 
 TOKEN = "t0ken"

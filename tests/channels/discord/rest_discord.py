@@ -13,20 +13,12 @@ import pytest
 from aiohttp import web
 from discord.http import Route
 
-from tests.channels.discord.incoming import (
-    ANA,
-    APPLICATION,
-    BOT,
-    DM,
-    GENERAL,
-    MO,
-    guild,
-    member_of,
-    message_of,
-    user,
-)
 from tests.servers.staged_web import served
 
+BOT, GUILD, MO, ANA, ROBOT, HOOK = 900, 100, 11, 12, 13, 14
+CATEGORY, GENERAL, FORUM, THREAD, POST, DM = 199, 200, 203, 5_000, 5_001, 300
+MODERATOR, BOT_ROLE, APPLICATION = 150, 151, 901
+_NAMES = {BOT: "Bot", MO: "Mo", ANA: "Ana", ROBOT: "Robot", HOOK: "Edda"}
 EMOJI = {"id": "77", "name": "PixiWave", "available": True, "roles": [], "animated": False}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -64,11 +56,19 @@ class Asked:
 
 @dataclass(slots=True)
 class RestDiscord:
-    """Channels with their messages. What came can be read, what goes wrong can be set."""
+    """Channels with their messages. What came can be read, what goes wrong can be set.
+
+    Attributes:
+        messages: by channel, oldest first.
+        roles: of members, by user.
+        broken: it refuses everything but to tell who the bot is.
+    """
 
     asked: list[Asked] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     messages: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    roles: dict[int, list[int]] = field(default_factory=dict)
+    broken: bool = False
     reactions: list[tuple[int, int, str]] = field(default_factory=list)
     webhooks: dict[int, dict[str, Any]] = field(default_factory=dict)
     pinged: list[set[str]] = field(default_factory=list)
@@ -81,6 +81,10 @@ class RestDiscord:
         """What stands in a channel that the bot or its webhooks posted."""
         ours = (each for each in self.messages.get(channel, ()) if each["author"].get("bot"))
         return [each["content"] for each in ours]
+
+    def paths(self) -> list[str]:
+        """The paths of all requests, without the version of the API."""
+        return [each.path.removeprefix("/api/v10") for each in self.asked]
 
     def requests(self, method: str, path: str) -> list[Asked]:
         """The requests of a method whose path ends so."""
@@ -114,10 +118,12 @@ class RestDiscord:
         return fault.times > 0 and fault.method == asked.method and asked.path.endswith(fault.path)
 
     def _answer(self, asked: Asked) -> tuple[int, Any]:
-        where = asked.path.removeprefix("/api/v10/").split("/")
+        where = asked.path.removeprefix("/api/v10").strip("/").split("/")
         match (asked.method, where):
             case ("GET", ["users", "@me"]):
                 return 200, user(BOT)
+            case _ if self.broken:
+                return 403, {"code": 50001, "message": "Missing Access"}
             case ("GET", ["oauth2", "applications", "@me"]):
                 named = {
                     "id": str(APPLICATION),
@@ -130,9 +136,17 @@ class RestDiscord:
             case ("POST", ["channels", channel, "messages"]):
                 return self._post(int(channel), asked.body)
             case ("GET", ["channels", channel, "messages"]):
-                after = int(asked.query.get("after", 0))
-                found = [each for each in self.messages.get(int(channel), ()) if int(each["id"]) > after]
-                return 200, list(reversed(found[:100] if after else found[-100:]))
+                after, before = int(asked.query.get("after", 0)), int(asked.query.get("before", 2**63))
+                limit = int(asked.query["limit"])
+                found = [
+                    each for each in self.messages.get(int(channel), ()) if after < int(each["id"]) < before
+                ]
+                return 200, list(reversed(found[:limit] if after else found[-limit:]))
+            case ("GET", ["channels", channel, "messages", wanted]):
+                found = [each for each in self.messages.get(int(channel), ()) if each["id"] == wanted]
+                return (200, found[0]) if found else (404, {"code": 10008, "message": "Unknown Message"})
+            case ("GET", ["guilds", _, "members", member]) if int(member) in self.roles:
+                return 200, {**member_of(self.roles[int(member)]), "user": user(int(member))}
             case ("PUT", ["channels", channel, "messages", message, "reactions", emoji, "@me"]):
                 self.reactions.append((int(channel), int(message), emoji))
                 return 204, None
@@ -152,7 +166,7 @@ class RestDiscord:
                 self.member |= asked.body
                 return 200, {**member_of([]), "user": user(BOT), "nick": self.member.get("nick")}
             case ("GET", ["channels", channel]) if int(channel) in (GENERAL, DM):
-                return 200, {"id": channel, "type": 1, "recipients": [], "last_message_id": None}
+                return 200, {"id": channel, "type": 1, "recipients": [user(MO)], "last_message_id": None}
             case _:
                 return 404, {"code": 10003, "message": "Unknown Channel"}
 
@@ -175,7 +189,7 @@ class RestDiscord:
         assert len(body["nonce"]) <= 25
         assert body["enforce_nonce"]
         for message in self.messages.get(channel, ()):
-            if message["_nonce"] == body["nonce"]:
+            if message.get("_nonce") == body["nonce"]:
                 return 200, message
         if not 0 < len(body["content"].encode("utf-16-le")) // 2 <= 2_000:
             return 400, {"code": 50035, "message": "Invalid Form Body"}
@@ -221,6 +235,93 @@ class RestDiscord:
         if allowed.get("replied_user"):
             pinged.add("replied")
         self.pinged.append(pinged)
+
+
+def message_of(number: int, channel: int, author: dict[str, Any], text: str, **more: Any) -> dict[str, Any]:
+    """A message as Discord sends it."""
+    made: dict[str, Any] = {
+        "id": str(number),
+        "channel_id": str(channel),
+        "author": author,
+        "content": text,
+        "timestamp": "2026-01-01T00:00:00+00:00",
+        "edited_timestamp": None,
+        "tts": False,
+        "mention_everyone": False,
+        "mentions": [],
+        "mention_roles": [],
+        "attachments": [],
+        "embeds": [],
+        "pinned": False,
+        "type": 0,
+    }
+    return made | more
+
+
+def user(number: int) -> dict[str, Any]:
+    named = _NAMES.get(number, f"user{number}")
+    robot = number in (BOT, ROBOT, HOOK)
+    return {"id": str(number), "username": named, "discriminator": "0", "avatar": None, "bot": robot}
+
+
+def member_of(roles: list[int], **more: Any) -> dict[str, Any]:
+    joined = "2026-01-01T00:00:00+00:00"
+    return {
+        "roles": [str(each) for each in roles],
+        "joined_at": joined,
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+    } | more
+
+
+def _role(number: int, name: str, **more: Any) -> dict[str, Any]:
+    base = {"id": str(number), "name": name, "permissions": "0", "position": 0, "color": 0}
+    return base | {"hoist": False, "managed": False, "mentionable": True, "flags": 0} | more
+
+
+def _place(number: int, kind: int, name: str, **more: Any) -> dict[str, Any]:
+    base = {"id": str(number), "type": kind, "name": name, "position": 0}
+    return base | {"permission_overwrites": [], "nsfw": False, "parent_id": str(CATEGORY)} | more
+
+
+def _thread(number: int, name: str, parent: int) -> dict[str, Any]:
+    times = {"archived": False, "auto_archive_duration": 60, "archive_timestamp": "2026-01-01T00:00:00+00:00"}
+    about = {"guild_id": str(GUILD), "owner_id": str(MO), "member_count": 1, "message_count": 1}
+    base = {"id": str(number), "type": 11, "name": name, "parent_id": str(parent)}
+    return base | about | {"thread_metadata": {**times, "locked": False}}
+
+
+def guild() -> dict[str, Any]:
+    """A server as the gateway announces it."""
+    numbers = (
+        "verification_level", "default_message_notifications", "explicit_content_filter", "mfa_level",
+        "nsfw_level", "premium_tier", "system_channel_flags", "afk_timeout",
+    )  # fmt: skip
+    lists = ("emojis", "voice_states", "presences", "stickers", "stage_instances", "guild_scheduled_events")
+    return {
+        "id": str(GUILD),
+        "name": "The Island",
+        "owner_id": "1",
+        "member_count": 3,
+        "roles": [
+            _role(GUILD, "@everyone", permissions=str(discord.Permissions.all().value)),
+            _role(MODERATOR, "moderators"),
+            _role(BOT_ROLE, "Bot", managed=True, tags={"bot_id": str(BOT)}),
+        ],
+        "channels": [
+            _place(CATEGORY, 4, "rooms", parent_id=None),
+            _place(GENERAL, 0, "general"),
+            _place(FORUM, 15, "questions", available_tags=[]),
+        ],
+        "threads": [_thread(THREAD, "About syrup", GENERAL), _thread(POST, "Which pan?", FORUM)],
+        "members": [{**member_of([BOT_ROLE]), "user": user(BOT)}],
+        "features": [],
+        "soundboard_sounds": [],
+        "preferred_locale": "en-US",
+        **dict.fromkeys(numbers, 0),
+        **{name: [] for name in lists},
+    }
 
 
 def _json(answer: Any, status: int, headers: dict[str, str] | None = None) -> web.Response:

@@ -11,8 +11,7 @@ from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.outgoing.channel import DiscordChannel, DiscordChannels
 from pixi.core.message import Author
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import GENERAL
-from tests.channels.discord.rest_discord import RestDiscord, bot_of
+from tests.channels.discord.rest_discord import GENERAL, RestDiscord, bot_of
 
 
 @dataclass

@@ -24,8 +24,9 @@ from pixi.core.spending import Rate, RateKey
 from pixi.store.kept import ChannelConfig
 from pixi.store.rates import Rates
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
+from tests.channels.discord.incoming import PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
+from tests.channels.discord.rest_discord import BOT, DM, GENERAL, GUILD
 from tests.waiting import LIMIT, until, within
 
 

@@ -10,7 +10,8 @@ from pixi.channels.discord.incoming.catch_up import CatchUp, MissedChannel, Wate
 from pixi.channels.discord.places import own_member
 from pixi.core.llm import Usage
 from pixi.store.kept import TurnRecord
-from tests.channels.discord.incoming import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Incoming, incoming
+from tests.channels.discord.incoming import Incoming, incoming
+from tests.channels.discord.rest_discord import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD
 
 HOUR = 3_600.0
 

@@ -16,7 +16,8 @@ from pixi.core.llm import Usage
 from pixi.core.message import Author, Message
 from pixi.store.kept import ChannelConfig, TurnRecord
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import (
+from tests.channels.discord.incoming import Incoming, incoming
+from tests.channels.discord.rest_discord import (
     ANA,
     BOT,
     BOT_ROLE,
@@ -31,8 +32,6 @@ from tests.channels.discord.incoming import (
     POST,
     ROBOT,
     THREAD,
-    Incoming,
-    incoming,
 )
 
 BOTH = ChannelConfig(personas=("pixi", "edda"))
@@ -277,7 +276,7 @@ async def test_roles_that_the_history_leaves_out_are_asked_for_once() -> None:
             await here.handle(payload)
 
         assert [each.author.name for each in here.addressed] == ["Ana", "Ana"]
-        assert [path for path in here.rest.asked if "/members/" in path] == [
+        assert [path for path in here.rest.paths() if "/members/" in path] == [
             f"/guilds/{GUILD}/members/{MO}",
             f"/guilds/{GUILD}/members/{ANA}",
         ]
@@ -356,7 +355,7 @@ async def test_what_is_overheard_is_handed_over_only_with_what_is_addressed(here
 
 async def test_the_history_before_the_first_question_is_read_once() -> None:
     async with incoming(overhear=3) as here:
-        here.rest.history[GENERAL] = [
+        here.rest.messages[GENERAL] = [
             here.written("too old"),
             here.written("one", by=ANA),
             here.written("a robot", by=ROBOT),
@@ -366,7 +365,7 @@ async def test_the_history_before_the_first_question_is_read_once() -> None:
         await here.hear("Pixi!")
 
         assert [each.text for each in here.received] == ["one", "two", "Pixi?", "Pixi!"]
-        assert here.rest.asked.count(f"/channels/{GENERAL}/messages") == 1
+        assert here.rest.paths().count(f"/channels/{GENERAL}/messages") == 1
 
 
 async def test_a_history_that_cannot_be_read_hinders_nothing(
@@ -407,12 +406,12 @@ async def test_a_chain_of_replies_is_quoted_oldest_first(here: Incoming) -> None
     chain = [here.written("zero", by=ANA)]
     for text in ("one", "two", "three", "four", "five"):
         chain.append(here.written(text, by=ANA, answers=chain[-1]))
-    here.rest.history[GENERAL] = chain[:-1]
+    here.rest.messages[GENERAL] = chain[:-1]
     here.backend.obey(overhear=0)
     await here.hear("Pixi, is that so?", answers=chain[-1])
 
     assert [each.text for each in here.addressed[0].quoted] == ["one", "two", "three", "four", "five"]
-    requests = [path for path in here.rest.asked if path.startswith(f"/channels/{GENERAL}/messages/")]
+    requests = [path for path in here.rest.paths() if path.startswith(f"/channels/{GENERAL}/messages/")]
     assert len(requests) == 2  # each answer brings the message above it
 
 
@@ -434,7 +433,7 @@ async def test_a_forwarded_message_is_no_reply(here: Incoming) -> None:
 
 async def test_a_persona_that_is_new_in_a_thread_is_told_how_it_began(here: Incoming) -> None:
     start = here.written("Who likes syrup?", by=ANA) | {"id": str(THREAD)}
-    here.rest.history[GENERAL] = [start]
+    here.rest.messages[GENERAL] = [start]
     await here.hear("Pixi?", channel=THREAD)
     await here.hear("Pixi!", channel=THREAD)
 
@@ -447,7 +446,7 @@ async def test_a_persona_that_is_new_in_a_thread_is_told_how_it_began(here: Inco
 
 async def test_a_post_of_a_forum_tells_its_title_and_its_first_message(here: Incoming) -> None:
     start = here.written("Mine sticks.", channel=POST) | {"id": str(POST)}
-    here.rest.history[POST] = [start]
+    here.rest.messages[POST] = [start]
     await here.hear("Pixi?", channel=POST)
 
     assert [each.text for each in here.received] == ["Pixi?"]

@@ -14,8 +14,7 @@ from pixi.channels.discord.places import address_of_chat
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from pixi.settings.rules import Rules
-from tests.channels.discord.incoming import ANA, APPLICATION, BOT, DM, GENERAL, GUILD, MO, THREAD
-from tests.channels.discord.rest_discord import Fault
+from tests.channels.discord.rest_discord import ANA, APPLICATION, BOT, DM, GENERAL, GUILD, MO, THREAD, Fault
 from tests.channels.discord.scene import Scene, scene_with
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

@@ -15,7 +15,8 @@ from pixi.core.errors import StoreError
 from pixi.core.message import Message
 from pixi.testing.discord import FakeChannel, LoopbackDiscord
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import BOT, PERSONAS, incoming
+from tests.channels.discord.incoming import PERSONAS, incoming
+from tests.channels.discord.rest_discord import BOT
 from tests.waiting import until
 
 

@@ -36,12 +36,12 @@ def told(text: str) -> str:
         ("tel:", "tel"),
     ],
 )
-@pytest.mark.parametrize("name", ["free nitro", "free\nnitro", "a [b] c", "**bold**", "`code`"])
-def test_beside_a_link_stands_where_it_leads(name: str, target: str, host: str) -> None:
-    link = f"see [{name}]({target})"
-    assert told(f"{link}!") == f"{link} ({host})!"
-    assert told(told(link)) == told(link)
-    assert without_misleading_markup(link, hosts=False) == link
+def test_beside_a_link_stands_where_it_leads(target: str, host: str) -> None:
+    for name in ("free nitro", "free\nnitro", "a [b] c", "**bold**", "`code`"):
+        link = f"see [{name}]({target})"
+        assert told(f"{link}!") == f"{link} ({host})!"
+        assert told(told(link)) == told(link)
+        assert without_misleading_markup(link, hosts=False) == link
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import patches
 from pixi.core.errors import ConfigError
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import BOT, PERSONAS, user
+from tests.channels.discord.incoming import PERSONAS
 from tests.channels.discord.plain_server import plain_server
+from tests.channels.discord.rest_discord import BOT, user
 from tests.channels.discord.test_bot import backend, lines, running, texts
 from tests.servers.staged_web import served
 from tests.waiting import until, within

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from pixi.channels.discord.gateway.payloads import complete, complete_answer
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.incoming import BOT, GENERAL, GUILD, MO
 from tests.channels.discord.plain_server import PlainServer, plain_server
+from tests.channels.discord.rest_discord import BOT, GENERAL, GUILD, MO
 from tests.channels.discord.test_bot import backend, lines, running, texts
 from tests.waiting import until
 

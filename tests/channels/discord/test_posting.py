@@ -16,8 +16,7 @@ from pixi.channels.discord.requests import RetryTimer
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona
-from tests.channels.discord.incoming import ANA, BOT, DM, GENERAL, MO, THREAD
-from tests.channels.discord.rest_discord import Fault
+from tests.channels.discord.rest_discord import ANA, BOT, DM, GENERAL, MO, THREAD, Fault
 from tests.channels.discord.scene import Scene, scene_with
 from tests.held_clock import HeldClock
 from tests.waiting import until
