@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
+APPLICATION = 0x50495849
+"""`PIXI`: it tells our files from those of other programs, and our locks on a server from theirs."""
+
 FIRST_VERSION = 11
 """The version that the first statements make; what was made before it is not read."""
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError, Reporter
 from pixi.store.database import on_error
-from pixi.store.layout import latest_version, names_in
+from pixi.store.layout import APPLICATION, latest_version, names_in
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, is_suspicious, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_whole
-from pixi.store.sqlite.schema import APPLICATION, connect
+from pixi.store.sqlite.schema import connect
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""

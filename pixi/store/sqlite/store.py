@@ -10,11 +10,10 @@ from typing import ClassVar, Self, TypeVar
 from pixi.core.errors import Reporter, StoreError
 from pixi.store.database import Within
 from pixi.store.sqlite import faults
-from pixi.store.sqlite.checkpoints import Checkpoints
 from pixi.store.sqlite.damage import identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
 from pixi.store.sqlite.salvage import is_whole
-from pixi.store.sqlite.schema import empty_wal
+from pixi.store.sqlite.schema import Checkpoints, empty_wal
 from pixi.store.store import Store
 from pixi.store.writer import Writer
 
