@@ -451,7 +451,7 @@ class PostgresSide(PostgresConnection):
         """See `StoreSide.rows`."""
         # The server waits for the target while a batch is written there.
         self.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
-        # Each table has a cursor of its own name: a statement that was prepared gives the columns it had then.
+        # A name for each table: a prepared statement of one cursor would give the columns of the first table.
         cursor = f'"copy of {name}"'
         self.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {statement}")
         wanted = 8
