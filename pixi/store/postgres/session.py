@@ -263,7 +263,8 @@ def migrate(session: Session, address: Address, *, unfinished: bool = False) -> 
         if version == latest:
             return
         _make_schema(session, address.schema)
-        for statement in (*(() if version else OWN_TABLES), *statements(WORDS, version)):
+        own = OWN_TABLES if not version else ()
+        for statement in (*own, *statements(WORDS, version)):
             session.execute(statement.encode())
         session.execute("DELETE FROM pixi_version")
         session.execute("INSERT INTO pixi_version VALUES (%s)", (latest,))

@@ -140,10 +140,8 @@ def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = 
         ConfigError: the file is another program's, of a later version, or an unfinished copy.
         Damaged: it is ours, but lacks some of the tables and indexes of its version.
     """
-    application, version = (
-        int(connection.execute(question).fetchone()[0])
-        for question in ("PRAGMA application_id", "PRAGMA user_version")
-    )
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     found = {table for (table,) in connection.execute("SELECT name FROM sqlite_master")}
     is_ours = application == APPLICATION or {"conversations", "messages", "turns", "lines"} <= found
     if not is_ours and (application or version or found):
@@ -154,8 +152,9 @@ def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = 
         raise later_version(name, version, latest_version())
     if 0 < version < FIRST_VERSION and not names_in(FIRST_VERSION) <= found:
         raise early_version(name, version, FIRST_VERSION)
-    is_harmed = version not in (0, *range(FIRST_VERSION, _NEWEST_PLAUSIBLE)) or not names_in(version) <= found
-    if is_harmed or (found and (application != APPLICATION or not version)):
+    is_plausible = version == 0 or FIRST_VERSION <= version <= _NEWEST_PLAUSIBLE
+    has_header = application == APPLICATION and version > 0
+    if not is_plausible or not names_in(version) <= found or (found and not has_header):
         raise Damaged(f"The store {name} is damaged.")
     if COPYING in found and not unfinished:
         raise unfinished_copy(name)
