@@ -174,28 +174,35 @@ class StoreCopy:
     def _begin(self, target: StoreSide) -> bool:
         """Make the target ready, or see that an earlier run did; False where it may be a whole copy."""
         there = target.tables()
-        if COPYING not in there:
+        if COPYING in there:
+            if self._has_begun(target):
+                return True
+        else:
             counts = {name: _count(target, name) for name in self._counts if name in there}
-            if counts == self._counts and any(counts.values()):
-                return False
             if any(counts.values()):
+                if counts == self._counts:
+                    return False
                 raise _holds_something_else(target)
             target.execute(
                 f"CREATE TABLE {COPYING} (source {target.words['text']} NOT NULL,"
                 f" name {target.words['text']} PRIMARY KEY, total BIGINT NOT NULL, done BIGINT NOT NULL)"
             )
-        else:
-            begun = target.execute(f"SELECT source, name, total FROM {COPYING}").fetchall()
-            others = sorted({source for source, _, _ in begun} - {self._source.name})
-            if others:
-                raise ConfigError(
-                    f"The store {target.name} holds a part of {others[0]}: finish that copy, or delete it "
-                    "first."
-                )
-            if {name: total for _, name, total in begun} == self._counts:
-                return True
         self._begin_anew(target)
         return True
+
+    def _has_begun(self, target: StoreSide) -> bool:
+        """Return True if an earlier run began to copy this source, as it is now.
+
+        Raises:
+            ConfigError: it copied another source.
+        """
+        begun = target.execute(f"SELECT source, name, total FROM {COPYING}").fetchall()
+        others = sorted({source for source, _, _ in begun} - {self._source.name})
+        if others:
+            raise ConfigError(
+                f"The store {target.name} holds a part of {others[0]}: finish that copy, or delete it first."
+            )
+        return {name: total for _, name, total in begun} == self._counts
 
     def _begin_anew(self, target: StoreSide) -> None:
         there = target.tables()

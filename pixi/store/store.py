@@ -319,7 +319,7 @@ class Store:
     begin_fold = _writes(windows.begin_fold)
     end_fold = _writes(windows.end_fold)
 
-    reset = _writes(journal.reset, sweeps=True)
+    reset = _writes(forgetting.reset, sweeps=True)
     rewind = _writes(branch_rows.rewind)
     branches = _reads(branch_rows.of)
     alternatives = _reads(history.alternatives)
