@@ -4,7 +4,7 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -198,11 +198,10 @@ class Forgetful(SqliteStore):
         conversation: str,
         generation: int,
         persona: str,
-        message_ids: tuple[str, ...],
-        *_: Any,
-        **__: Any,
+        message_ids: Iterable[str],
+        **_: Any,
     ) -> Begun:
-        return Begun(1, message_ids)
+        return Begun(1, tuple(message_ids))
 
     async def end_turn(self, *_: Any, **__: Any) -> bool:
         return True

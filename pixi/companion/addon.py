@@ -38,9 +38,12 @@ from pixi.toolbox.context import Notice
 _HALF = re.compile(r"[\ud800-\udfff]")
 _MOST_FAULTS = 20
 _MOST_BYTES = 50_000_000
-_TEXTS = {"name": LONGEST_NAME, "city": LONGEST_NAME, "state": LONGEST_NAME, "country": LONGEST_NAME}
-_TEXTS |= {"category": LONGEST_NAME, "difficulty": LONGEST_NAME, "description": LONGEST_TEXT}
-_TEXTS |= {"_id": LONGEST_NAME, "imageUrl": LONGEST_LINK}
+_LONGEST = {
+    **dict.fromkeys(("_id", "name", "city", "state", "country", "category", "difficulty"), LONGEST_NAME),
+    "description": LONGEST_TEXT,
+    "imageUrl": LONGEST_LINK,
+}
+"""Characters of each text of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +113,9 @@ def _entries(whole: Mapping[str, Any], name: str, faults: list[str]) -> Iterator
             seen.add(entry["_id"])
             yield entry
             continue
-        called = (
-            f" ({one_line(str(entry['name']))[:40]!r})" if isinstance(entry, dict) and "name" in entry else ""
-        )
+        called = ""
+        if isinstance(entry, dict) and "name" in entry:
+            called = f" ({one_line(str(entry['name']))[:40]!r})"
         faults += [f"{name[:-1]} {number}{called}: {each}" for each in wrong]
 
 
@@ -123,7 +126,7 @@ def _wrong(entry: Any, *, is_spot: bool) -> Iterator[str]:
     for key in ("_id", "name", "type" if is_spot else "category"):
         if not isinstance(entry.get(key), str) or not one_line(entry[key]):
             yield f"{key} is missing: give a text."
-    for key, longest in _TEXTS.items():
+    for key, longest in _LONGEST.items():
         value = entry.get(key, "")
         if not isinstance(value, str):
             yield f"{key} must be a text."

@@ -8,12 +8,13 @@ and on one line."""
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientConnectorError, ClientError, ClientResponse, ClientSession, web
 from msgspec.structs import asdict
+from yarl import URL
 
 from pixi.companion.data import (
     MOST_DRAFTS,
@@ -51,10 +52,7 @@ from pixi.companion.routes import (
     TricksJson,
 )
 
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
-
-V = TypeVar("V")
+T = TypeVar("T", bound=msgspec.Struct)
 Handler = Callable[[web.Request], Awaitable[msgspec.Struct]]
 
 
@@ -190,11 +188,11 @@ def _problem(status: int, detail: str) -> web.Response:
     return web.Response(status=status, body=body, content_type="application/problem+json")
 
 
-async def _body(request: web.Request, kind: type[V]) -> V:
+async def _body(request: web.Request, kind: type[T]) -> T:
     return msgspec.json.decode(await request.read(), type=kind)
 
 
-def _there(found: V | None) -> V:
+def _there(found: T | None) -> T:
     if found is None:
         raise NotFound("There is nothing of that id.")
     return found
@@ -206,8 +204,6 @@ def _key(request: web.Request) -> str:
         raise CompanionError("Send an Idempotency-Key with it.")
     return key
 
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 _MOST_BYTES = 2_000_000
 _LONGEST_DETAIL = 300
@@ -363,11 +359,6 @@ class CompanionBackend:
         Raises:
             CompanionError: it refused, or gave no answer that fits; `Uncertain` where it may have been done.
         """
-        from aiohttp import ClientConnectorError, ClientError, ClientSession
-        from yarl import URL
-
-        if self._session is None:
-            self._session = ClientSession()
         headers = {"Accept": "application/json", **self._headers}
         if key:
             headers["Idempotency-Key"] = quote(key)
@@ -375,24 +366,8 @@ class CompanionBackend:
         if data is not None:
             headers["Content-Type"] = "application/json"
         url = URL(f"{self._url}{path}{f'?{urlencode(query)}' if query else ''}", encoded=True)
-        cause: Exception
         tries = _TRIES if key or method == "GET" else 1
-        arrived = False
-        status, told = 0, b""
-        while True:
-            tries -= 1
-            asking = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
-            try:
-                async with asyncio.timeout(self._seconds), asking as answer:
-                    status, told = answer.status, await _read(answer)
-                break
-            except TimeoutError as error:
-                lost, cause, arrived = f"The app took longer than {self._seconds:g} seconds.", error, True
-            except (ClientError, OSError) as error:
-                lost, cause = "The app cannot be reached.", error
-                arrived = arrived or not isinstance(error, ClientConnectorError)
-            if not tries:
-                raise _lost(lost, writes=bool(key) and arrived) from cause
+        status, told = await self._send(method, url, data, headers, tries=tries, writes=bool(key))
         if len(told) > _MOST_BYTES:
             raise _lost("The app answers more than can be read.", writes=bool(key))
         if status not in (200, 201):
@@ -402,8 +377,41 @@ class CompanionBackend:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise _lost("The app answers something that is not understood.", writes=bool(key)) from None
 
+    async def _send(
+        self,
+        method: str,
+        url: URL,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        *,
+        tries: int,
+        writes: bool,
+    ) -> tuple[int, bytes]:
+        """Send a request, up to `tries` times; return the status and the body of the answer.
 
-async def _read(answer: "ClientResponse") -> bytes:
+        Raises:
+            CompanionError: no answer came; `Uncertain` where one of the requests may have arrived.
+        """
+        if self._session is None:
+            self._session = ClientSession()
+        arrived = False
+        while True:
+            tries -= 1
+            asking = self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
+            try:
+                async with asyncio.timeout(self._seconds), asking as answer:
+                    return answer.status, await _read(answer)
+            except (TimeoutError, ClientError, OSError) as error:
+                arrived = arrived or not isinstance(error, ClientConnectorError)
+                if tries:
+                    continue
+                reason = "The app cannot be reached."
+                if isinstance(error, TimeoutError):
+                    reason = f"The app took longer than {self._seconds:g} seconds."
+                raise _lost(reason, writes=writes and arrived) from error
+
+
+async def _read(answer: ClientResponse) -> bytes:
     """Return an answer's body; of one that is too long, the first bytes that are too many."""
     told = bytearray()
     async for piece in answer.content.iter_chunked(65_536):
@@ -414,7 +422,7 @@ async def _read(answer: "ClientResponse") -> bytes:
 
 
 def _lost(reason: str, *, writes: bool) -> CompanionError:
-    """No answer, for a reason; of something that was to be written it is not known whether it was."""
+    """Return the error of no answer; of something that was to be written nobody knows whether it was."""
     return Uncertain(f"{reason} {_UNKNOWN}") if writes else Unavailable(f"{reason} {_AGAIN}")
 
 

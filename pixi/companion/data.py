@@ -316,7 +316,7 @@ class CompanionData(Protocol):
     async def drafts(
         self, status: Status | None = "pending_approval", limit: int = 50, after: str = ""
     ) -> tuple[SpotDraft, ...]:
-        """Up to 500 drafts of a status, the oldest first; None: of any.
+        """Return up to 500 drafts of a status, the oldest first; None: of any.
 
         With `after`, the id of a draft, those that came behind it. `NotFound`: there is none of that id.
         """
@@ -374,7 +374,7 @@ def one_line(text: str) -> str:
 
 
 def in_lines(text: str) -> str:
-    """Text without invisible characters, whose line breaks stay; more than one empty line becomes one."""
+    """Return text without invisible characters, in its lines; several empty lines become one."""
     lines = "\n".join(map(one_line, text.splitlines()))
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
 

@@ -179,16 +179,15 @@ def _of_google(link: str) -> MapLink:
 
 def _of_apple(link: str) -> MapLink:
     asked = parse_qs(urlsplit(link).query)
-    texts = {
-        key: asked[key][0]
-        for key in ("coordinate", "ll", "q", "daddr", "address", "name", "sll")
-        if key in asked
-    }
-    found = next((pair for key in texts if (pair := _pair(texts[key]))), None)
-    words = [
-        texts[key] for key in ("name", "q", "address", "daddr") if key in texts and not _pair(texts[key])
-    ]
-    return _link(link, found, words[0] if words else "")
+    found = None
+    for key in ("coordinate", "ll", "q", "daddr", "address", "name", "sll"):
+        if key in asked:
+            found = found or _pair(asked[key][0])
+    name = ""
+    for key in ("name", "q", "address", "daddr"):
+        if key in asked and _pair(asked[key][0]) is None:
+            name = name or asked[key][0]
+    return _link(link, found, name)
 
 
 def _of_open_street_map(link: str) -> MapLink:
@@ -203,7 +202,7 @@ def _of_open_street_map(link: str) -> MapLink:
 
 
 def _interleaved(digits: str) -> tuple[float, float]:
-    """The position that a short link of OpenStreetMap holds: each sign has three bits of both coordinates."""
+    """Return the position that a short link of OpenStreetMap holds: three bits of both coordinates a sign."""
     x = y = 0
     for digit in digits.replace("~", "@"):
         bits = _OSM_DIGITS.index(digit)
@@ -214,7 +213,7 @@ def _interleaved(digits: str) -> tuple[float, float]:
 
 
 def _of_geo(link: str, geo: re.Match[str]) -> MapLink:
-    """`geo:0,0?q=LAT,LNG(Name)` is how Android names a place."""
+    """Read a link of RFC 5870. Android names a place as `geo:0,0?q=LAT,LNG(Name)`."""
     name, found = "", (float(geo[1]), float(geo[2]))
     if asked := parse_qs(geo[3] or "").get("q"):
         text = asked[0]
@@ -247,9 +246,14 @@ def _pair(text: str) -> tuple[float, float] | None:
     if found := _PAIR.fullmatch(text):
         return float(found[1]), float(found[2])
     if found := _DEGREES.fullmatch(text):
-        degrees = [float(found[n]) + float(found[n + 1]) / 60 + float(found[n + 2]) / 3600 for n in (1, 5)]
-        return degrees[0] * (-1 if found[4] == "S" else 1), degrees[1] * (-1 if found[8] == "W" else 1)
+        latitude = _degrees(found[1], found[2], found[3])
+        longitude = _degrees(found[5], found[6], found[7])
+        return (-latitude if found[4] == "S" else latitude), (-longitude if found[8] == "W" else longitude)
     return None
+
+
+def _degrees(degrees: str, minutes: str, seconds: str) -> float:
+    return float(degrees) + float(minutes) / 60 + float(seconds) / 3600
 
 
 def _last(pattern: re.Pattern[str], text: str) -> tuple[float, float] | None:

@@ -1,4 +1,11 @@
-"""Finding what somebody means: names of tricks and spots."""
+"""Finds what somebody means: names of tricks and spots, by words that people write.
+
+Mistakes are forgiven, and nothing they write is a pattern. Words are compared, not texts. Each word of a
+query is looked for among all words that the things have; one that is nearly the same counts by how near it
+is (Indel similarity, see `rapidfuzz.fuzz.ratio`) and by where it stands: in a name more than in a
+description. What somebody writes apart and somebody else together ("kick flip", "kickflip") is found by
+comparing the names without their blanks, too.
+"""
 
 import math
 import unicodedata
@@ -20,14 +27,6 @@ _SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _WEIGHTS_OF_SPOT = (1.0, 0.9, 0.9, 0.9, 0.5, 0.4)
 """Weights of the name, the three of the place, the kind, and the description."""
 _RADIUS_KM = 6_371.0088
-
-
-# Finding things by words that people write: mistakes are forgiven, and nothing they write is a pattern.
-#
-# Words are compared, not texts. Each word of a query is looked for among all words that the things have;
-# one that is nearly the same counts by how near it is (Indel similarity, see `rapidfuzz.fuzz.ratio`) and by
-# where it stands: in a name more than in a description. What somebody writes apart and somebody else
-# together ("kick flip", "kickflip") is found by comparing the names without their blanks, too.
 
 
 def plain(text: str) -> str:
@@ -67,8 +66,14 @@ def best(query: str, things: Mapping[str, Sequence[str]], weights: Sequence[floa
     alike = {key: likeness for name, likeness, _ in near for key in called[name]}
 
     def place(key: str) -> tuple[int, float, float]:
-        first = 0 if alike.get(key) == 100.0 else 1 if wanted <= set(names[key].split()) else 2
-        return first, -alike.get(key, 0.0), -scores.get(key, 0.0)
+        """Return what things are ordered by, the least first."""
+        if alike.get(key) == 100.0:
+            group = 0
+        elif wanted <= set(names[key].split()):
+            group = 1
+        else:
+            group = 2
+        return group, -alike.get(key, 0.0), -scores.get(key, 0.0)
 
     found = (key for key in things if key in alike or (key in scores and scores[key] >= least))
     return sorted(found, key=place)
@@ -99,15 +104,11 @@ def _scores(
         for known_word, likeness, _ in reversed(near):  # the likest last, so that it stands
             looked_for = f" {known_word} "
             having.update((text, likeness / 100) for text, form in spaced.items() if looked_for in form)
-        best_of = {
-            key: score
-            for key, texts in things.items()
-            if (
-                score := max(
-                    having.get(text, 0.0) * weight for text, weight in zip(texts, weights, strict=True)
-                )
-            )
-        }
+        best_of: dict[str, float] = {}
+        for key, texts in things.items():
+            score = max(having.get(text, 0.0) * weight for text, weight in zip(texts, weights, strict=True))
+            if score:
+                best_of[key] = score
         for key, score in best_of.items():
             # A word that nearly all have tells them apart no better than it does for people.
             scores[key] += score * (0.2 + math.log(1 + len(things) / len(best_of)))

@@ -1,4 +1,4 @@
-"""The routes by which a host app submits spots, and its admins decide about them."""
+"""The routes that a host app offers its companion, and those by which an app submits spots and decides."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,8 +90,14 @@ class DecisionJson(Struct):
 
 Query = dict[str, Any]
 _TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer"}
-_SPOTS = {"query": _TEXT, "type": _TEXT, "latitude": _NUMBER, "longitude": _NUMBER, "withinKm": _NUMBER}
-_SPOTS |= {"limit": _COUNT}
+_SPOTS = {
+    "query": _TEXT,
+    "type": _TEXT,
+    "latitude": _NUMBER,
+    "longitude": _NUMBER,
+    "withinKm": _NUMBER,
+    "limit": _COUNT,
+}
 _TRICKS = {"query": _TEXT, "category": _TEXT, "limit": _COUNT}
 _OF_STATUS = {"status": _TEXT, "limit": _COUNT, "after": _TEXT}
 ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (

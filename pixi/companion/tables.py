@@ -347,7 +347,7 @@ class CompanionTables:
         return draft
 
     async def news(self, person: str) -> tuple[SpotDraft, ...]:
-        """Drafts of a person that were decided, and that they were not told of; the first decided first."""
+        """Return a person's drafts that were decided without their being told, the first decided first."""
         where = "WHERE submitted_by = ? AND status <> 'pending_approval' AND told = 0"
         return await self._read(lambda db: _drafts(db, f"{where} ORDER BY decided_at, id", (person,)))
 

@@ -268,7 +268,7 @@ def told() -> Iterator[None]:
 
 
 def _key(context: Context, tool: str, *given: object) -> str:
-    """The same for a call that is carried out again, be it after a restart, and another for every other."""
+    """Return a key: the same for a call that is carried out again, also after a restart, and for no other."""
     message = context.message
     asked = json.dumps([message.conversation, message.id, tool, *given], default=str)
     return hashlib.sha256(asked.encode()).hexdigest()[:40]

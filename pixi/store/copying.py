@@ -57,8 +57,8 @@ class Table(msgspec.Struct, frozen=True):
     numbered: str
 
 
-class StoreSide(Protocol):
-    """A database that is copied from or to."""
+class StoreSide(Connection, Protocol):
+    """The connection to a database that is copied from or to."""
 
     words: ClassVar[dict[str, str]]
     """The SQL for `{id}` and `{text}` in this database, see `Schema`."""
@@ -66,10 +66,6 @@ class StoreSide(Protocol):
     @property
     def name(self) -> str:
         """The database for people, without a password; the same one has the same name."""
-
-    @property
-    def db(self) -> Connection:
-        """The connection."""
 
     def tables(self) -> dict[str, Table]:
         """Return the tables by name, without those in which the database keeps books of its own."""
@@ -82,9 +78,6 @@ class StoreSide(Protocol):
 
     def set_last_number(self, table: Table, number: int) -> None:
         """Have the next row get a higher number."""
-
-    def close(self) -> None:
-        """Let go of the database."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -139,14 +132,14 @@ class StoreCopy:
         ask(source, lambda: self._carry(target), writes=False)
         differing = self._differing(target)
         if differing:
-            ask(target, lambda: target.db.execute(f"UPDATE {COPYING} SET total = -1"), writes=True)
+            ask(target, lambda: target.execute(f"UPDATE {COPYING} SET total = -1"), writes=True)
             raise StoreError(
                 f"The store {source.name} was written to meanwhile (in {', '.join(differing)}): stop what "
                 "uses it, and run this again. The copy then begins anew."
             )
         last_numbers = ask(source, lambda: [source.last_number(each) for each in self._tables], writes=False)
         ask(target, lambda: self._finish(target, last_numbers), writes=True)
-        target.db.sweep()
+        target.sweep()
         return self._copied(was_there=False)
 
     def _copied(self, *, was_there: bool) -> Copied:
@@ -155,8 +148,8 @@ class StoreCopy:
     def _look(self) -> None:
         """Read the source's tables, count their rows, and see that nobody is at work there."""
         source = self._source
-        for (owner,) in source.db.execute("SELECT id FROM owners").fetchall():
-            if source.db.is_alive(owner):
+        for (owner,) in source.execute("SELECT id FROM owners").fetchall():
+            if source.is_alive(owner):
                 raise ConfigError(
                     f"The store {source.name} is in use: stop the bot, and every chat and server that uses "
                     "it, and run this again."
@@ -164,7 +157,7 @@ class StoreCopy:
         tables = source.tables()
         self._tables = parents_first(tables)
         self._counts = {name: _count(source, name) for name in tables}
-        for addon, version in source.db.execute("SELECT name, version FROM addon_tables").fetchall():
+        for addon, version in source.execute("SELECT name, version FROM addon_tables").fetchall():
             schema = self._schemas.get(addon)
             if schema is None:
                 raise ConfigError(
@@ -181,40 +174,47 @@ class StoreCopy:
     def _begin(self, target: StoreSide) -> bool:
         """Make the target ready, or see that an earlier run did; False where it may be a whole copy."""
         there = target.tables()
-        if COPYING not in there:
+        if COPYING in there:
+            if self._has_begun(target):
+                return True
+        else:
             counts = {name: _count(target, name) for name in self._counts if name in there}
-            if counts == self._counts and any(counts.values()):
-                return False
             if any(counts.values()):
+                if counts == self._counts:
+                    return False
                 raise _holds_something_else(target)
-            target.db.execute(
+            target.execute(
                 f"CREATE TABLE {COPYING} (source {target.words['text']} NOT NULL,"
                 f" name {target.words['text']} PRIMARY KEY, total BIGINT NOT NULL, done BIGINT NOT NULL)"
             )
-        else:
-            begun = target.db.execute(f"SELECT source, name, total FROM {COPYING}").fetchall()
-            others = sorted({source for source, _, _ in begun} - {self._source.name})
-            if others:
-                raise ConfigError(
-                    f"The store {target.name} holds a part of {others[0]}: finish that copy, or delete it "
-                    "first."
-                )
-            if {name: total for _, name, total in begun} == self._counts:
-                return True
         self._begin_anew(target)
         return True
+
+    def _has_begun(self, target: StoreSide) -> bool:
+        """Return True if an earlier run began to copy this source, as it is now.
+
+        Raises:
+            ConfigError: it copied another source.
+        """
+        begun = target.execute(f"SELECT source, name, total FROM {COPYING}").fetchall()
+        others = sorted({source for source, _, _ in begun} - {self._source.name})
+        if others:
+            raise ConfigError(
+                f"The store {target.name} holds a part of {others[0]}: finish that copy, or delete it first."
+            )
+        return {name: total for _, name, total in begun} == self._counts
 
     def _begin_anew(self, target: StoreSide) -> None:
         there = target.tables()
         for table in reversed(parents_first(there)):
             if table.name in self._counts or table.name == COPYING:
-                target.db.execute(f"DELETE FROM {_quoted(table.name)}")
+                target.execute(f"DELETE FROM {_quoted(table.name)}")
         for schema in self._schemas.values():
             if any(each.name.startswith(f"{schema.name}_") for each in self._tables):
-                schema.update(target.db, target.words)
-        target.db.execute("DELETE FROM addon_tables")  # its rows are carried, as those of all others
+                schema.update(target, target.words)
+        target.execute("DELETE FROM addon_tables")  # its rows are carried, as those of all others
         self._check_columns(target)
-        target.db.executemany(
+        target.executemany(
             f"INSERT INTO {COPYING} (source, name, total, done) VALUES (?, ?, ?, 0)",
             [(self._source.name, name, count) for name, count in self._counts.items()],
         )
@@ -236,7 +236,7 @@ class StoreCopy:
     def _carry(self, target: StoreSide) -> None:
         """Copy the rows that the target lacks."""
         found = ask(
-            target, lambda: target.db.execute(f"SELECT name, done FROM {COPYING}").fetchall(), writes=False
+            target, lambda: target.execute(f"SELECT name, done FROM {COPYING}").fetchall(), writes=False
         )
         done, total = dict(found), sum(self._counts.values())
         before = 0
@@ -258,7 +258,7 @@ class StoreCopy:
             for table in self._tables:
                 count, digest = 0, 0
                 for row in side.rows(_selection(table), table.name):
-                    digest = (digest + digest_of(row, target.db.as_kept)) % _MODULUS
+                    digest = (digest + digest_of(row, target.as_kept)) % _MODULUS
                     count += 1
                     if count % BATCH_ROWS == 0:
                         self._show("checking", done + count, total)
@@ -276,20 +276,19 @@ class StoreCopy:
         for table, number in zip(self._tables, last_numbers, strict=True):
             if number:
                 target.set_last_number(there[table.name], number)
-        target.db.execute(f"DROP TABLE {COPYING}")
+        target.execute(f"DROP TABLE {COPYING}")
 
 
 def _keep(target: StoreSide, table: Table, batch: list[Values], at: int) -> None:
     """Write a batch, and that the table has come so far."""
-    db = target.db
 
     def keep() -> None:
-        ours = db.execute(
+        ours = target.execute(
             f"UPDATE {COPYING} SET done = ? WHERE name = ? AND done = ?", (at + len(batch), table.name, at)
         )
         if ours.rowcount != 1:
             raise StoreError(f"Another process copies into {target.name}: let that one finish.")
-        db.executemany(
+        target.executemany(
             f"INSERT INTO {_quoted(table.name)} ({', '.join(map(_quoted, table.columns))})"
             f" VALUES ({', '.join('?' * len(table.columns))})",
             batch,
@@ -314,9 +313,9 @@ def ask(side: StoreSide, work: Callable[[], T], *, writes: bool) -> T:
         StoreError: the database could not do it.
     """
     try:
-        return side.db.transact(work, writes=writes)
-    except side.db.errors as error:
-        raise side.db.complaint(error) from None
+        return side.transact(work, writes=writes)
+    except side.errors as error:
+        raise side.complaint(error) from None
 
 
 def _check(side: StoreSide) -> None:
@@ -326,9 +325,9 @@ def _check(side: StoreSide) -> None:
         StoreError: it is damaged, or cannot be read.
     """
     try:
-        side.db.check()
-    except side.db.errors as error:
-        raise side.db.complaint(error) from None
+        side.check()
+    except side.errors as error:
+        raise side.complaint(error) from None
 
 
 def digest_of(row: Values, as_kept: Callable[[str], str]) -> int:
@@ -385,7 +384,7 @@ def size_of(row: Values) -> int:
 
 
 def _count(side: StoreSide, name: str) -> int:
-    return int(side.db.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0])
+    return int(side.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0])
 
 
 def _quoted(name: str) -> str:

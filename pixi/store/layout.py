@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
+APPLICATION = 0x50495849
+"""`PIXI`: it tells our files from those of other programs, and our locks on a server from theirs."""
+
 FIRST_VERSION = 11
 """The version that the first statements make; what was made before it is not read."""
 
@@ -300,6 +303,10 @@ def names_in(version: int, *kinds: str) -> set[str]:
     names: set[str] = set()
     for statement in statements({}, until=version):
         for verb, kind, name in _CHANGE.findall(statement):
-            if not kinds or kind in kinds:
-                (names.add if verb == "CREATE" else names.discard)(name)
+            if kinds and kind not in kinds:
+                continue
+            if verb == "CREATE":
+                names.add(name)
+            else:
+                names.discard(name)
     return names

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import ConfigError, Reporter
-from pixi.store.sqlite import MEMORY, SqliteStore
+from pixi.store.sqlite.store import MEMORY, SqliteSide, SqliteStore
 from pixi.store.store import Store
 
 if TYPE_CHECKING:
@@ -64,11 +64,9 @@ def open_side(url: str, *, is_target: bool) -> "StoreSide":
     """
     if is_postgres(url):
         _postgres()  # which says what is missing
-        from pixi.store.postgres.copying import PostgresSide
+        from pixi.store.postgres.store import PostgresSide
 
-        return PostgresSide.open_target(url) if is_target else PostgresSide.open_source(url)
-    from pixi.store.sqlite.copying import SqliteSide
-
+        return PostgresSide.open_side(url, is_target=is_target)
     path = file_of(url)
     if path is None:
         raise ConfigError("A store in memory cannot be copied: name a file, as in sqlite:///pixi.db.")

@@ -2,14 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from inspect import signature
-from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from msgspec import Struct
-
+from pixi.core.conversation import Bounds
+from pixi.core.events import Finish
+from pixi.core.language import Planned
+from pixi.core.llm import Line, Usage
 from pixi.core.message import Message
+from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Within
+from pixi.store.framing import Framing
 from pixi.store.kept import (
+    Begun,
     CommandOutcome,
     KeyedRequest,
     Mark,
@@ -42,37 +46,44 @@ Operation = Callable[Concatenate[Connection, P], T]
 Method = Callable[Concatenate["Store", P], Coroutine[Any, Any, T]]
 
 
-def _reads(work: Operation[P, T], *, of_first: bool = False, within: Within = None) -> Method[P, T]:
-    """Make a method that carries out statements which change nothing.
-
-    Args:
-        work: the statements.
-        of_first: they go by the conversation alone that is the first argument.
-        within: what they go by otherwise, see `Writer.ask`.
-    """
-    return _method(work, of_first=of_first, within=within, writes=False)
+def _reads(work: Operation[P, T], *, within: Within = None) -> Method[P, T]:
+    """Make a method that carries out statements which change nothing; `within` as of `Writer.ask`."""
+    return _method(work, writes=False, within=within)
 
 
-def _writes(work: Operation[P, T], *, of_first: bool = False, sweeps: bool = False) -> Method[P, T]:
-    """Make a method that carries out statements in one transaction; see `_reads`.
+def _writes(work: Operation[P, T], *, sweeps: bool = False) -> Method[P, T]:
+    """Make a method that carries out statements in one transaction.
 
     `sweeps`: they delete words, and are done with that unless they give True.
     """
-    return _method(work, of_first=of_first, within=None, writes=True, sweeps=sweeps)
+    return _method(work, writes=True, sweeps=sweeps)
 
 
 def _method(
-    work: Operation[P, T], *, of_first: bool, within: Within, writes: bool, sweeps: bool = False
+    work: Operation[P, T], *, writes: bool, within: Within = None, sweeps: bool = False
 ) -> Method[P, T]:
-    first = [*signature(work).parameters][1] if of_first else ""
-
     @wraps(work)
     async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
         values = [_as_now(each) for each in args]
         more: dict[str, Any] = {name: _as_now(each) for name, each in named.items()}
-        touched = (str(values[0] if values else more.get(first)),) if of_first else within
-        asked = store._writer.ask(lambda db: work(db, *values, **more), writes=writes, within=touched)
+        asked = store._writer.ask(lambda db: work(db, *values, **more), writes=writes, within=within)
         return await (store._swept(asked) if sweeps else asked)
+
+    return method
+
+
+def _in_conversation(
+    work: Callable[Concatenate[Connection, str, P], T], *, writes: bool
+) -> Callable[Concatenate["Store", str, P], Coroutine[Any, Any, T]]:
+    """Make a method that carries out statements within the conversation that is its first argument."""
+
+    @wraps(work)
+    async def method(store: "Store", conversation: str, /, *args: P.args, **named: P.kwargs) -> T:
+        values = [_as_now(each) for each in args]
+        more: dict[str, Any] = {name: _as_now(each) for name, each in named.items()}
+        return await store._writer.ask(
+            lambda db: work(db, conversation, *values, **more), writes=writes, within=(conversation,)
+        )
 
     return method
 
@@ -84,29 +95,6 @@ def _as_now(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return tuple(value) if isinstance(value, Iterable) else value
-
-
-def _records(
-    together: Callable[[Connection, list[Any]], Sequence[T]],
-    kind: Callable[P, Struct],
-    order: int,
-    *,
-    sweeps: bool = False,
-) -> Callable[Concatenate["Store", P], Awaitable[T]]:
-    """Make a method that writes a row, given its values, in one go with others; see `Row`.
-
-    It goes by the conversation or the turn that is the first of them.
-    """
-
-    first = cast(type[Struct], kind).__struct_fields__[0]
-
-    def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> Awaitable[T]:
-        given = {name: _as_now(each) for name, each in named.items()}
-        value = cast(Callable[..., Struct], kind)(*map(_as_now, args), **given)
-        asked = store._writer.ask(Row(together, value, order), within=(getattr(value, first),))
-        return store._swept(asked) if sweeps else asked
-
-    return method
 
 
 class Store:
@@ -137,13 +125,13 @@ class Store:
         Gives it as it was recorded: with its `number`, and with the numbers of those it quotes that the
         conversation knows.
         """
-        return self._writer.ask(Row(inbox.receive, message, 0), within=(message.conversation,))
+        return self._record(inbox.receive, message, 0, message.conversation)
 
-    revise = _writes(inbox.revise, of_first=True)
-    withdraw = _writes(inbox.withdraw, of_first=True)
+    revise = _in_conversation(inbox.revise, writes=True)
+    withdraw = _in_conversation(inbox.withdraw, writes=True)
 
-    only_hear = _writes(inbox.only_hear, of_first=True)
-    message_id = _reads(inbox.message_id, of_first=True)
+    only_hear = _in_conversation(inbox.only_hear, writes=True)
+    message_id = _in_conversation(inbox.message_id, writes=False)
     unanswered = _reads(inbox.unanswered, within=())
 
     def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
@@ -153,7 +141,7 @@ class Store:
         """
         return self._read(lambda db: journal.load(db, conversation, context_tokens), within=(conversation,))
 
-    waiting = _reads(journal.waiting, of_first=True)
+    waiting = _in_conversation(journal.waiting, writes=False)
 
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.
@@ -183,24 +171,37 @@ class Store:
             return self._writer.ask(first, alone=True)
         return self._writer.ask(lease, within=(conversation,))
 
-    release = _writes(leases.release, of_first=True)
-    owned_elsewhere = _reads(leases.owned_elsewhere, of_first=True)
+    release = _in_conversation(leases.release, writes=True)
+    owned_elsewhere = _in_conversation(leases.owned_elsewhere, writes=False)
 
-    begin_turn = _records(journal.begin_turns, Beginning, 1)
-    """Record that a turn answers these messages, which wait no longer; return the turn's id.
+    def begin_turn(
+        self,
+        conversation: str,
+        generation: int,
+        persona: str,
+        message_ids: Iterable[str],
+        *,
+        lease: int,
+        model: str = "",
+        revision: int | None = None,
+    ) -> Awaitable[Begun]:
+        """Record that a turn answers these messages, which wait no longer; return the turn's id.
 
-    Messages that are not waiting are left out: they never came, or a turn has them already.
+        Messages that are not waiting are left out: they never came, or a turn has them already.
 
-    `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
-    conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
-    the caller holds of it is to be read again.
-    """
+        `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
+        conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
+        the caller holds of it is to be read again.
+        """
+        beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
+        return self._record(journal.begin_turns, beginning, 1, conversation)
 
-    plan = _records(record, Plan, 2)
-    """Record commands that closed, before they are performed or wait. A number is recorded once.
+    def plan(self, turn: int, commands: Iterable[Planned], *, lease: int | None = None) -> Awaitable[None]:
+        """Record commands that closed, before they are performed or wait. A number is recorded once.
 
-    They are forgotten when the turn ends. `StoreOutdated` as `intend`.
-    """
+        They are forgotten when the turn ends. `StoreOutdated` as `intend`.
+        """
+        return self._record(record, Plan(turn, tuple(commands), lease), 2, turn)
 
     def command_ended(
         self,
@@ -215,8 +216,7 @@ class Store:
 
         With `later` it goes on record with whatever is recorded or read next, within a second.
         """
-        end = CommandEnd(turn, number, outcome, lease)
-        return self._writer.ask(Row(record, end, 2), later=later, within=(turn,))
+        return self._record(record, CommandEnd(turn, number, outcome, lease), 2, turn, later=later)
 
     def mark_turn(self, turn: int, mark: Mark, *, lease: int | None = None) -> Awaitable[None]:
         """Note how a turn will end; `stopped` also drops what it planned and did not begin.
@@ -225,13 +225,26 @@ class Store:
         """
         return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark, lease), within=(turn,))
 
-    intend = _records(record, Intent, 2)
-    """Record an act before it is performed. A key (turn, sequence) is recorded once.
+    def intend(
+        self,
+        turn: int,
+        sequence: int,
+        kind: str,
+        payload: str,
+        *,
+        target: int = 0,
+        command: int | None = None,
+        outcome: Outcome | None = None,
+        lease: int | None = None,
+    ) -> Awaitable[None]:
+        """Record an act before it is performed. A key (turn, sequence) is recorded once.
 
-    `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
-    `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
-    conversation by now, or owned it meanwhile.
-    """
+        `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
+        `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
+        conversation by now, or owned it meanwhile.
+        """
+        intent = Intent(turn, sequence, kind, payload, target, command, outcome, lease)
+        return self._record(record, intent, 2, turn)
 
     def settle(
         self,
@@ -248,27 +261,65 @@ class Store:
         its midst: whoever finishes the turn looks for it.
         """
         settlement = Settlement(turn, sequence, outcome, platform_id)
-        return self._writer.ask(Row(record, settlement, 2), later=later, within=(turn,))
+        return self._record(record, settlement, 2, turn, later=later)
 
-    end_turn = _records(journal.end_turns, Ending, 3, sweeps=True)
-    """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
+    def end_turn(
+        self,
+        turn: int,
+        lines: Iterable[Line],
+        finish: Finish,
+        steps: int,
+        usage: Usage,
+        *,
+        cost: float | None = None,
+        model: str | None = None,
+        spent: Iterable[UsageEntry] = (),
+        window: Bounds | None = None,
+        again: Iterable[str] = (),
+        framing: Framing | None = None,
+        lease: int | None = None,
+    ) -> Awaitable[bool]:
+        """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
-    False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
-    store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is entered
-    all the same.
-    `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept beside
-    the lines.
+        False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
+        store owns the conversation by now or owned it meanwhile (then it is not ended). What was used is
+        entered all the same.
 
-    Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
-    waiting, in their old places. It does not, and answers False, where an act of the turn may have been seen.
-    `again` are ids of messages that its lines hold and that it left unanswered: they come due again, in their
-    old places, if they had not before.
-    """
+        Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
+        waiting, in their old places. It does not, and answers False, where an act of the turn may have been
+        seen.
+
+        Args:
+            turn, lines, finish, steps, usage: of the turn.
+            cost: in dollars; None: not known.
+            model: who wrote, where it was another than the one that the turn began with.
+            spent: what is entered in the books.
+            window: where it begins from now on; None: where it did.
+            again: ids of messages that the lines hold and that the turn left unanswered: they come due again,
+                in their old places, if they had not before.
+            framing: kept beside the lines.
+            lease: see `lease`.
+        """
+        ending = Ending(
+            turn,
+            tuple(lines),
+            finish,
+            steps,
+            usage,
+            cost=cost,
+            model=model,
+            spent=tuple(spent),
+            window=window,
+            again=tuple(again),
+            framing=framing,
+            lease=lease,
+        )
+        return self._swept(self._record(journal.end_turns, ending, 3, turn))
 
     begin_fold = _writes(windows.begin_fold)
     end_fold = _writes(windows.end_fold)
 
-    reset = _writes(journal.reset, sweeps=True)
+    reset = _writes(forgetting.reset, sweeps=True)
     rewind = _writes(branch_rows.rewind)
     branches = _reads(branch_rows.of)
     alternatives = _reads(history.alternatives)
@@ -410,6 +461,21 @@ class Store:
     async def close(self) -> None:
         """Finish what was asked and close the file. Calling it twice does no harm."""
         await self._writer.close()
+
+    def _record(
+        self,
+        together: Callable[[Connection, list[Any]], Sequence[T]],
+        value: object,
+        order: int,
+        part: str | int,
+        *,
+        later: bool = False,
+    ) -> Awaitable[T]:
+        """Write a row in one go with others, see `Row`, within a conversation, or that of a turn.
+
+        Messages come first in their order, then turns that begin, their acts, and turns that end.
+        """
+        return self._writer.ask(Row(together, value, order), later=later, within=(part,))
 
     def _read(self, work: Callable[[Connection], T], within: Within = None) -> Awaitable[T]:
         return self._writer.ask(work, writes=False, within=within)

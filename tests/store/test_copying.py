@@ -98,10 +98,10 @@ def fill(url: str, rows: int = 3) -> int:
     with closing(open_side(url, is_target=True)) as side:
         for table in parents_first(side.tables()):
             asked = 'SELECT type, "notnull", pk FROM pragma_table_info(?)'
-            columns = side.db.execute(asked, (table.name,)).fetchall()
+            columns = side.execute(asked, (table.name,)).fetchall()
             for row in range(1, rows + 1 if table.name != "addon_tables" else 1):  # it tells of the others
                 values = [made_up(kind, row, needed=bool(needed or key)) for kind, needed, key in columns]
-                side.db.execute(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(values))})", values)
+                side.execute(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(values))})", values)
     return sum(len(rows) for name, rows in kept_in(url).items() if name != "sqlite_sequence")
 
 
@@ -258,7 +258,7 @@ def cut_copy(source: str, target: str, steps: int) -> bool:
     ):
         run = StoreCopy(side, ADDONS, lambda *_: None)
         run.look()
-        transact, left = other.db.transact, iter(range(steps))
+        transact, left = other.transact, iter(range(steps))
 
         def cut(work: Callable[[], Any], *, writes: bool, **within: Any) -> Any:
             def work_and_end() -> Any:
@@ -270,7 +270,7 @@ def cut_copy(source: str, target: str, steps: int) -> bool:
             return transact(work_and_end, writes=writes, **within)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(other.db, "transact", cut)
+            patch.setattr(other, "transact", cut)
             try:
                 run.fill(other)
             except Cut:

@@ -77,7 +77,7 @@ def everything(db: Watched) -> None:
     forgetting.forget(db, mo.id)
     begun_in(db, room, ("4",))
     forgetting.forget(db, ann.id)
-    journal.reset(db, room)
+    forgetting.reset(db, room)
 
 
 def test_nothing_is_found_by_reading_through_a_table(db: Watched) -> None:

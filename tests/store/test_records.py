@@ -153,13 +153,19 @@ async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(
     assert await store.watermarks("") == {"a": 1}
 
 
-async def test_the_first_value_may_be_given_by_its_name(store: Store) -> None:
+async def test_what_a_turn_may_be_given_besides_goes_by_name(store: Store) -> None:
+    """Values of one type in a row are soon mistaken for each other, and what is recorded stands for good."""
     await store.receive(Message("1", ROOM, Author("1", "mo"), "hi", 1.0))
-    assert [message.id for message in await store.waiting(conversation=ROOM)] == ["1"]
-    turn = await begun(store, ROOM, 0, "pixi", ("1",))
-    await store.plan(turn=turn, commands=[Planned(1, "send", "one")])
-    (left,) = (await store.load(ROOM)).unfinished
-    assert [command.number for command in left.commands] == [1]
+    lease = await store.lease(ROOM)
+    with pytest.raises(TypeError):
+        store.begin_turn(ROOM, 0, "pixi", ("1",), lease)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        store.intend(1, 1, "send", "one", 7)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        store.end_turn(1, (), "stop", 1, Usage(), 0.5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        store.plan(1, [], lease)  # type: ignore[call-arg]
+    assert [message.id for message in await store.waiting(ROOM)] == ["1"]
 
 
 async def test_what_is_given_is_read_at_once(store: Store) -> None:

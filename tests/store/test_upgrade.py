@@ -63,7 +63,7 @@ async def test_a_file_from_before_the_first_version_is_left_as_it_is(path: Path)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for table in ("conversations", "messages", "turns", "lines"):
             db.execute(f"CREATE TABLE {table} (id)")
-        db.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+        db.execute(f"PRAGMA application_id = {layout.APPLICATION}")
         db.execute("PRAGMA user_version = 10")
     before = path.read_bytes()
     with pytest.raises(ConfigError, match=r"an early Pixi \(version 10 of the tables, .* from 11 on\)"):

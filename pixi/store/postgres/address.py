@@ -195,4 +195,7 @@ def _mend(error: psycopg.Error) -> str | None:
         return _BY_CODE.get(error.sqlstate)
     if not isinstance(error, psycopg.OperationalError):
         return None
-    return next((mend for words, mend in _BY_WORDS.items() if re.search(words, str(error))), None)
+    for words, mend in _BY_WORDS.items():
+        if re.search(words, str(error)):
+            return mend
+    return None

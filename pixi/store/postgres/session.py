@@ -16,9 +16,8 @@ from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
 from pixi.store.database import COPYING, early_version, later_version, on_error, unfinished_copy
-from pixi.store.layout import FIRST_VERSION, latest_version, names_in, statements
+from pixi.store.layout import APPLICATION, FIRST_VERSION, latest_version, names_in, statements
 from pixi.store.postgres.address import Address, is_not_ready, opening_error
-from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")
 
@@ -264,7 +263,8 @@ def migrate(session: Session, address: Address, *, unfinished: bool = False) -> 
         if version == latest:
             return
         _make_schema(session, address.schema)
-        for statement in (*(() if version else OWN_TABLES), *statements(WORDS, version)):
+        own = OWN_TABLES if not version else ()
+        for statement in (*own, *statements(WORDS, version)):
             session.execute(statement.encode())
         session.execute("DELETE FROM pixi_version")
         session.execute("INSERT INTO pixi_version VALUES (%s)", (latest,))

@@ -23,15 +23,18 @@ What calls in different conversations have in common is little:
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
 import psycopg
 
-from pixi.core.errors import StoreError
-from pixi.store.database import Within, on_error
+from pixi.core.errors import ConfigError, StoreError
+from pixi.store.copying import Table, Values, size_of
+from pixi.store.database import Within, older_version, on_error
+from pixi.store.layout import latest_version
 from pixi.store.postgres.address import (
     Address,
     is_deadlock,
@@ -368,3 +371,112 @@ class PostgresStore(Store):
             ConfigError: as `open`.
         """
         return await cls.open(url) if await asyncio.to_thread(has_tables, read_address(url)) else None
+
+
+_OWN_BOOKS = frozenset({"pixi_version", "writers", "rate_slices"})
+_QUEUE = "procrastinate_"
+"""The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
+again from there."""
+
+_MOST_FETCHED = 1_000
+_FETCHED_BYTES = 1_000_000
+"""Rows that are asked for at once: more while they are smaller than this together, else fewer."""
+
+
+class PostgresSide(PostgresConnection):
+    """`StoreSide` of a schema on a server: the source or the target of a copy."""
+
+    words: ClassVar = PostgresStore.WORDS
+
+    def __init__(self, session: Session, address: Address) -> None:
+        super().__init__(session, address)
+        self.name = str(address)
+
+    @classmethod
+    def open_side(cls, url: str, *, is_target: bool) -> Self:
+        """Connect to read, or to write as the target of a copy: then missing tables are made.
+
+        Raises:
+            ConfigError: that cannot be done; or the tables of a source are not there, or not of the present
+                version.
+        """
+        address = read_address(url)
+        session = open_session(address)
+        try:
+            with on_error(session.close):
+                if is_target:
+                    migrate(session, address, unfinished=True)
+                else:
+                    session.execute("SET default_transaction_read_only TO on")
+                    version = version_of(session, address)
+                    if not version:
+                        raise ConfigError(f"There is no store {address}: nothing was kept there yet.")
+                    if version != latest_version():
+                        raise older_version(str(address), version, latest_version())
+                return cls(session, address)
+        except psycopg.Error as error:
+            raise opening_error(error, address) from None
+
+    def tables(self) -> dict[str, Table]:
+        """See `StoreSide.tables`."""
+        found = self.execute(
+            "SELECT relname, attname, attidentity <> '', coalesce(array_position(conkey, attnum), 0)"
+            " FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+            " LEFT JOIN pg_constraint ON conrelid = pg_class.oid AND contype = 'p'"
+            " WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+            " AND attnum > 0 AND NOT attisdropped ORDER BY attname"
+        ).fetchall()
+        parents = self.execute(
+            "SELECT child.relname, parent.relname FROM pg_constraint"
+            " JOIN pg_class AS child ON child.oid = conrelid"
+            " JOIN pg_class AS parent ON parent.oid = confrelid"
+            " WHERE contype = 'f' AND child.relnamespace = current_schema()::regnamespace"
+        ).fetchall()
+        tables: dict[str, Table] = {}
+        for name in {table for table, *_ in found} - _OWN_BOOKS:
+            if name.startswith(_QUEUE):
+                continue
+            columns = [tuple(column) for table, *column in found if table == name]
+            numbered = [column for column, is_numbered, _ in columns if is_numbered]
+            tables[name] = Table(
+                name,
+                columns=tuple(sorted(column for column, _, _ in columns)),
+                keys=tuple(column for column, _, place in sorted(columns, key=itemgetter(2)) if place),
+                parents=frozenset(parent for child, parent in parents if child == name != parent),
+                numbered=numbered[0] if numbered else "",
+            )
+        return tables
+
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
+        """See `StoreSide.rows`."""
+        # The server waits for the target while a batch is written there.
+        self.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
+        # A name for each table: a prepared statement of one cursor would give the columns of the first table.
+        cursor = f'"copy of {name}"'
+        self.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {statement}")
+        wanted = 8
+        while found := self.execute(f"FETCH {wanted} FROM {cursor}").fetchall():
+            yield from found
+            small = sum(map(size_of, found)) < _FETCHED_BYTES
+            wanted = min(_MOST_FETCHED, 2 * wanted) if small else max(1, wanted // 2)
+        self.execute(f"CLOSE {cursor}")
+
+    def last_number(self, table: Table) -> int:
+        """See `StoreSide.last_number`."""
+        if not table.numbered:
+            return 0
+        (sequence,) = self._sequence(table)
+        (number,) = self.execute(
+            "SELECT greatest(CASE WHEN is_called THEN last_value ELSE 0 END,"
+            f' (SELECT max("{table.numbered}") FROM "{table.name}")) FROM {sequence}'
+        ).fetchone() or (0,)
+        return int(number)
+
+    def set_last_number(self, table: Table, number: int) -> None:
+        """See `StoreSide.set_last_number`."""
+        if table.numbered:
+            self.execute("SELECT setval(?::regclass, ?)", (*self._sequence(table), number))
+
+    def _sequence(self, table: Table) -> Values:
+        asked = "SELECT pg_get_serial_sequence(?, ?)"
+        return self.execute(asked, (f'"{table.name}"', table.numbered)).fetchone() or ("",)

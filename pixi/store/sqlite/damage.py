@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError, Reporter
 from pixi.store.database import on_error
-from pixi.store.layout import latest_version, names_in
+from pixi.store.layout import APPLICATION, latest_version, names_in
 from pixi.store.sqlite import faults, schema
 from pixi.store.sqlite.faults import Damaged, is_suspicious, opening_error
 from pixi.store.sqlite.salvage import carry_over, is_whole
-from pixi.store.sqlite.schema import APPLICATION, connect
+from pixi.store.sqlite.schema import connect
 
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
@@ -60,7 +60,7 @@ def open_whole(path: Path | None, tell: Reporter) -> sqlite3.Connection:
     for _ in range(_TRIES):
         found = identity(path)
         try:
-            connection = _looked_at(path)
+            connection = _open_checked(path)
         except Damaged:
             if not _is_ours(path):
                 raise
@@ -89,25 +89,29 @@ def set_aside_before(path: Path) -> list[Path]:
     return [name for name in names if not name.name.endswith("-wal")]
 
 
-def _looked_at(path: Path) -> sqlite3.Connection:
+def _open_checked(path: Path) -> sqlite3.Connection:
     """Open a connection to a file that is whole, as far as was looked.
 
-    Where damage was met, the whole file is read, to the last row; after a crash, it is looked at for
+    Where damage is suspected, the whole file is read, to the last row; after a crash, it is looked at for
     `LOOK_SECONDS`; else not at all.
 
     Raises:
         Damaged: it is not whole.
     """
-    met, crashed = is_suspected(path), _has_log(path)
+    suspected, crashed = is_suspected(path), _has_log(path)
     connection = connect(path)
     try:
         with on_error(connection.close):
-            if met:
+            whole = True
+            if suspected:
                 connection.execute("DELETE FROM owners WHERE 0")  # which the header may forbid
-            if not (is_whole(connection) if met else not crashed or _seems_whole(connection)):
+                whole = is_whole(connection)
+            elif crashed:
+                whole = _seems_whole(connection)
+            if not whole:
                 raise Damaged(f"The store {path} is damaged.")
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        if met and is_suspicious(error):
+        if suspected and is_suspicious(error):
             raise Damaged(f"The store {path} is damaged.") from None
         raise opening_error(error, str(path)) from None
     _beside(path, "-suspect").unlink(missing_ok=True)
@@ -253,9 +257,12 @@ def _in_use_by_nobody(path: Path) -> None:
 
 def _free_name(path: Path) -> Path:
     """Return a name that no file has, with the time in it."""
-    stem = f".damaged-{datetime.now():%Y%m%d-%H%M%S}"
-    names = (_beside(path, f"{stem}{more}") for more in ("", *(f"-{number}" for number in range(2, 1_000))))
-    return next(name for name in names if not (name.exists() or _beside(name, "-wal").exists()))
+    name = first = _beside(path, f".damaged-{datetime.now():%Y%m%d-%H%M%S}")
+    number = 1
+    while name.exists() or _beside(name, "-wal").exists():
+        number += 1
+        name = _beside(first, f"-{number}")
+    return name
 
 
 def _beside(path: Path, ending: str) -> Path:

@@ -1,26 +1,33 @@
-"""The tables, their versions, and opening a file that holds them."""
+"""A store's file: opened, its tables brought to the present version, and its log kept short."""
 
 import errno
 import math
 import os
 import sqlite3
 import stat
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from queue import SimpleQueue
 
 from pixi.core.errors import ConfigError
 from pixi.store.database import COPYING, early_version, later_version, unfinished_copy
-from pixi.store.layout import FIRST_VERSION, latest_version, names_in, statements
-from pixi.store.sqlite.checkpoints import MOST_PAGES
+from pixi.store.layout import APPLICATION, FIRST_VERSION, latest_version, names_in, statements
 from pixi.store.sqlite.faults import Damaged, is_busy, opening_error
 
-APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0
 """How long a call waits while another process writes."""
 
 WORDS = {"ID": "INTEGER PRIMARY KEY", "SECONDS": "INTEGER", "INDEXED": "conversation"}
 """The words of the tables' statements that a file has in its own way."""
+
+COMMITS = 60
+"""Commits after which a checkpoint is due. Each appends 6 to 20 pages of 4 KB."""
+PASSES = 3
+"""How often a checkpoint is tried at once, if commits came meanwhile."""
+MOST_PAGES = 4_000
+"""Pages in the log (16 MB) from which on the connection that commits makes the checkpoint."""
 
 _NEWEST_PLAUSIBLE = 100
 """A version of the tables above this one was written by no Pixi: the file is damaged."""
@@ -133,10 +140,8 @@ def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = 
         ConfigError: the file is another program's, of a later version, or an unfinished copy.
         Damaged: it is ours, but lacks some of the tables and indexes of its version.
     """
-    application, version = (
-        int(connection.execute(question).fetchone()[0])
-        for question in ("PRAGMA application_id", "PRAGMA user_version")
-    )
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     found = {table for (table,) in connection.execute("SELECT name FROM sqlite_master")}
     is_ours = application == APPLICATION or {"conversations", "messages", "turns", "lines"} <= found
     if not is_ours and (application or version or found):
@@ -147,8 +152,9 @@ def version_of(connection: sqlite3.Connection, name: str, *, unfinished: bool = 
         raise later_version(name, version, latest_version())
     if 0 < version < FIRST_VERSION and not names_in(FIRST_VERSION) <= found:
         raise early_version(name, version, FIRST_VERSION)
-    is_harmed = version not in (0, *range(FIRST_VERSION, _NEWEST_PLAUSIBLE)) or not names_in(version) <= found
-    if is_harmed or (found and (application != APPLICATION or not version)):
+    is_plausible = version == 0 or FIRST_VERSION <= version <= _NEWEST_PLAUSIBLE
+    has_header = application == APPLICATION and version > 0
+    if not is_plausible or not names_in(version) <= found or (found and not has_header):
         raise Damaged(f"The store {name} is damaged.")
     if COPYING in found and not unfinished:
         raise unfinished_copy(name)
@@ -217,3 +223,76 @@ def empty_wal(connection: sqlite3.Connection) -> bool:
     finally:
         connection.execute(f"PRAGMA busy_timeout = {math.ceil(LOCK_SECONDS * 1000)}")
     return True
+
+
+class Checkpoints:
+    """Makes the checkpoints of one file: a thread carries its log over into it, beside the one that commits.
+
+    A commit appends pages to the log. A checkpoint waits until the log is on the disk, copies its pages into
+    the file, and waits for these; then the log begins anew. SQLite by itself does so within the commit that
+    makes the log long. That commit waits some 20 ms for the disk, and all that it records wait with it. A
+    checkpoint by another connection delays no commit.
+
+    The log begins anew only if no page came while the last ones were copied. So a first pass is followed by
+    others, which have little left to copy. Where no pass succeeds, because pages come all the time or the
+    disk refuses, the log reaches `MOST_PAGES`. From then on the connection that commits tries to make the
+    checkpoint, as SQLite does by itself. Nothing can shorten a log while a connection still reads in an old
+    state of the file. Ours read for moments only.
+
+    The thread and its connection begin with the first checkpoint.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._commits = 0
+        self._due: SimpleQueue[bool] = SimpleQueue()  # False: the end
+        self._thread: threading.Thread | None = None
+
+    def committed(self) -> None:
+        """Count a commit; have a checkpoint made if one is due."""
+        self._commits += 1
+        if self._commits < COMMITS:
+            return
+        self._commits = 0
+        if self._thread is None:
+            # A daemon, as the thread that commits.
+            thread = threading.Thread(target=self._run, name=f"log of {self._path}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more threads: the connection that commits does without
+                return
+            self._thread = thread
+        if self._due.empty():
+            self._due.put(True)
+
+    def close(self) -> None:
+        """End the thread, once a checkpoint under way is made."""
+        if self._thread is not None:
+            self._due.put(False)
+            self._thread.join()
+
+    # What follows runs in the thread.
+
+    def _run(self) -> None:
+        while self._due.get():
+            # What fails here is tried again when the next one is due, with another connection.
+            with suppress(sqlite3.Error), closing(self._connect()) as connection:
+                _checkpoint(connection)
+                while self._due.get():
+                    _checkpoint(connection)
+                return
+
+    def _connect(self) -> sqlite3.Connection:
+        existing = f"{self._path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(existing, isolation_level=None, uri=True)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    copied = -1
+    for _ in range(PASSES):
+        _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if pages == copied:  # nothing came meanwhile
+            return
+        copied = pages

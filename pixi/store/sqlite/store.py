@@ -2,19 +2,21 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
-from pixi.core.errors import Reporter, StoreError
-from pixi.store.database import Within
-from pixi.store.sqlite import faults
-from pixi.store.sqlite.checkpoints import Checkpoints
-from pixi.store.sqlite.damage import identity, open_whole, suspect
-from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
+from pixi.core.errors import ConfigError, Reporter, StoreError
+from pixi.store.copying import Table, Values
+from pixi.store.database import Within, older_version, on_error
+from pixi.store.layout import latest_version
+from pixi.store.sqlite import faults, schema
+from pixi.store.sqlite.damage import identity, is_suspected, open_whole, suspect
+from pixi.store.sqlite.faults import is_busy, is_suspicious, opening_error, store_error
 from pixi.store.sqlite.salvage import is_whole
-from pixi.store.sqlite.schema import empty_wal
+from pixi.store.sqlite.schema import Checkpoints, empty_wal
 from pixi.store.store import Store
 from pixi.store.writer import Writer
 
@@ -168,3 +170,85 @@ class SqliteStore(Store):
             for line in told:
                 tell(line)
         return cls(writer)
+
+
+class SqliteSide(SqliteConnection):
+    """`StoreSide` of a file: the source or the target of a copy."""
+
+    words: ClassVar = SqliteStore.WORDS
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self.name = str(path.resolve())
+
+    @classmethod
+    def open_source(cls, path: Path) -> Self:
+        """Open a file to read it.
+
+        Raises:
+            ConfigError: it is no store, or not of the present version, or may be damaged.
+        """
+        if not path.is_file():
+            raise ConfigError(f"There is no store {path}: name one as sqlite:///pixi.db.")
+        if is_suspected(path):
+            raise ConfigError(f"The store {path} may be damaged: run `pixi-persona doctor` with it first.")
+        latest = latest_version()
+        read_only = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            connection = sqlite3.connect(read_only, schema.LOCK_SECONDS, isolation_level=None, uri=True)
+            with on_error(connection.close):
+                version = schema.version_of(connection, str(path))
+                if version != latest:
+                    raise older_version(str(path), version, latest)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise opening_error(error, str(path)) from None
+        return cls(connection, path)
+
+    @classmethod
+    def open_target(cls, path: Path) -> Self:
+        """Open a file to write it; it is made if it is missing.
+
+        Raises:
+            ConfigError: see `connect`.
+        """
+        return cls(schema.connect(path, unfinished=True), path)
+
+    def tables(self) -> dict[str, Table]:
+        """See `StoreSide.tables`. Names count without case, and are given in small letters."""
+        found = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        names = [name for (name,) in found if not name.startswith("sqlite_")]
+        return {table.name: table for table in map(self._table, names)}
+
+    def _table(self, name: str) -> Table:
+        columns = self.execute("SELECT name, type, pk FROM pragma_table_info(?)", (name,)).fetchall()
+        parents = self.execute('SELECT "table" FROM pragma_foreign_key_list(?)', (name,)).fetchall()
+        keys = [(place, column.lower(), kind) for column, kind, place in columns if place]
+        numbered = len(keys) == 1 and keys[0][2].upper() == "INTEGER"
+        return Table(
+            name.lower(),
+            tuple(sorted(column.lower() for column, _, _ in columns)),
+            tuple(column for _, column, _ in sorted(keys)),
+            frozenset(parent.lower() for (parent,) in parents) - {name.lower()},
+            keys[0][1] if numbered else "",
+        )
+
+    def rows(self, statement: str, name: str) -> Iterator[Values]:
+        """See `StoreSide.rows`."""
+        yield from self.execute(statement)
+
+    def last_number(self, table: Table) -> int:
+        """See `StoreSide.last_number`."""
+        if not table.numbered:
+            return 0
+        (highest,) = self.execute(f'SELECT max("{table.numbered}") FROM "{table.name}"').fetchone()
+        given = None
+        with suppress(sqlite3.OperationalError):  # no table counts in this file
+            given = self.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table.name,)).fetchone()
+        return max(highest or 0, given[0] if given else 0)
+
+    def set_last_number(self, table: Table, number: int) -> None:
+        """See `StoreSide.set_last_number`. Most tables of a file count on from the highest that they hold."""
+        (made,) = self.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table.name,)).fetchone()
+        if "AUTOINCREMENT" in made.upper():
+            self.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table.name,))
+            self.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table.name, number))

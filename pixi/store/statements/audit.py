@@ -11,7 +11,6 @@ from pixi.core.errors import OverQuota
 from pixi.core.spending import UsageEntry
 from pixi.store.database import Connection, Database
 from pixi.store.kept import AuditOutcome, AuditRecord, Deed, Quota
-from pixi.store.statements.inbox import under
 from pixi.store.statements.leases import check_owned
 from pixi.store.statements.rows import OVERTAKEN, as_utf8
 from pixi.store.statements.usage import spend
@@ -69,7 +68,7 @@ def _check_quota(db: Database, person: str, quota: Quota) -> None:
         (as_utf8(person), now - quota.seconds, *quota.tools, quota.writes),
     ).fetchall()
     if len(found) == quota.writes:
-        ((oldest,),) = found[-1:]
+        (oldest,) = found[-1]
         raise OverQuota(oldest + quota.seconds - now)
 
 
@@ -92,12 +91,9 @@ def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> Non
     )
 
 
-def latest(db: Database, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
-    """Return the last deeds in conversations whose address begins with `prefix`, oldest first."""
-    found = db.execute(
-        f"SELECT {_COLUMNS} FROM audit WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
-        (*under(prefix), max(0, limit)),
-    ).fetchall()
+def latest(db: Database, limit: int) -> tuple[AuditRecord, ...]:
+    """Return the last deeds, oldest first."""
+    found = db.execute(f"SELECT {_COLUMNS} FROM audit ORDER BY id DESC LIMIT ?", (max(0, limit),)).fetchall()
     return tuple(map(_record, reversed(found)))
 
 
@@ -146,7 +142,7 @@ def forget_words_in_audit(db: Database, is_told: Callable[[int, str], bool]) -> 
     )
 
 
-def told_of_audit(db: Database, person: str) -> list[dict[str, Any]]:
+def export_audit(db: Database, person: str) -> list[dict[str, Any]]:
     """Return what was done on a person's behalf, as plain data."""
     found = db.execute(
         "SELECT began, conversation, persona, tool, arguments, outcome FROM audit"

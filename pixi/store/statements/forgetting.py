@@ -1,4 +1,4 @@
-"""Forgets a person, and what was said long ago."""
+"""Forgets a person, a conversation, and what was said long ago."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -11,9 +11,9 @@ from pixi.core.reading import SILENCE
 from pixi.core.stamps import without
 from pixi.store.database import Database, change_many, execute_values, select_many
 from pixi.store.statements import branches, http, memories, windows
-from pixi.store.statements.audit import forget_in_audit, forget_words_in_audit
+from pixi.store.statements.audit import forget_arguments, forget_in_audit, forget_words_in_audit
 from pixi.store.statements.inbox import LAST_TURN
-from pixi.store.statements.leases import touch
+from pixi.store.statements.leases import generation_of, touch
 from pixi.store.statements.rows import (
     OVERTAKEN,
     drop_unused_pictures,
@@ -39,7 +39,14 @@ class _Part(Struct):
     words: list[str] = field(default_factory=list)
 
 
-_Gone = defaultdict[str, list[bytes]]  # bodies of rows that went, by conversation
+_Gone = defaultdict[str, list[bytes]]
+"""The bodies of rows that went, by conversation; an empty list where it changed and no body was left."""
+
+
+def _note_gone(gone: _Gone, conversation: str, body: bytes | None) -> None:
+    bodies = gone[conversation]
+    if body is not None:
+        bodies.append(body)
 
 
 class _Written(Struct, frozen=True):
@@ -77,13 +84,16 @@ class _Changes:
     def silence(self, turn: int, lines: Iterable[_Written]) -> None:
         """Replace what the persona said and did in a turn by silence."""
         self._without_acts.append(turn)
-        said = [line for line in lines if line.kind != "user"]
-        for line in said:
+        is_silent = False  # the first line becomes silence, the others go
+        for line in lines:
+            if line.kind == "user":
+                continue
             self.gone[line.conversation].append(line.body)
-        self._altered += [
-            ("assistant", pack_line(AssistantLine(SILENCE)).body, line.position) for line in said[:1]
-        ]
-        self._lines += [line.position for line in said[1:]]
+            if is_silent:
+                self._lines.append(line.position)
+            else:
+                self._altered.append(("assistant", pack_line(AssistantLine(SILENCE)).body, line.position))
+                is_silent = True
 
     def write(self, db: Database) -> None:
         """Write the changes."""
@@ -177,7 +187,7 @@ def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[
         "SELECT conversation, turn, again, addressed, body FROM messages WHERE author = ?", (person,)
     )
     for conversation, first, again, addressed, body in found:
-        gone[conversation] += () if body is None else (body,)
+        _note_gone(gone, conversation, body)
         for turn in filter(None, (first, again)):
             parts[turn].asked |= bool(addressed)
             if body is not None:
@@ -198,13 +208,13 @@ def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[in
         (person,),
     ).fetchall()
     for position, conversation, first, again, body in found:
-        gone[conversation] += ()
+        _note_gone(gone, conversation, None)
         for turn in filter(None, (first, again)):
-            _ = parts[turn]  # also where only an answer tells of them
+            part = parts[turn]  # also where only an answer tells of them
             for quoted in unpack_message(body).quoted:
                 if quoted.author is not None and quoted.author.id == person:
-                    parts[turn].names.add(quoted.author.name)
-                    parts[turn].words.append(quoted.text)
+                    part.names.add(quoted.author.name)
+                    part.words.append(quoted.text)
         db.execute(
             "UPDATE messages SET body = ? WHERE position = ?", (without_quotes(body, person), position)
         )
@@ -283,6 +293,57 @@ def _calls(line: Line) -> tuple[ToolCall, ...]:
     return line.calls if isinstance(line, AssistantLine) else ()
 
 
+def reset(db: Database, conversation: str) -> int:
+    """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; return
+    the new generation.
+
+    Ids of messages are remembered, so that one which arrives again is still the same. A turn under way can
+    settle its acts and end, without effect.
+    """
+    db.execute(
+        "INSERT INTO conversations (address, generation) VALUES (?, 1)"
+        " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",
+        (conversation,),
+    )
+    generation = generation_of(db, conversation)
+    windows.drop(db, conversation)
+    http.forget_requests(db, conversation)
+    _forget_words(db, conversation)
+    for beside in branches.of(db, conversation):
+        _forget_words(db, beside)
+        db.execute(
+            "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?)", (beside,)
+        )
+    forget_arguments(db, conversation)
+    touch(db, [conversation])
+    # The acts of the turn that is under way, emptied, stay until it ends: they are still to be settled.
+    under_way = "turn IN (SELECT id FROM turns WHERE conversation = ? AND finish IS NULL)"
+    db.execute(f"UPDATE effects SET payload = ? WHERE {under_way}", (b"", conversation))
+    db.execute(f"UPDATE commands SET argument = ? WHERE {under_way}", (b"", conversation))
+    db.execute(
+        "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?"
+        " AND (finish IS NOT NULL OR generation BETWEEN 0 AND ?))",
+        (conversation, generation - 2),
+    )
+    return generation
+
+
+def _forget_words(db: Database, conversation: str) -> None:
+    """Forget lines, messages and pictures of a conversation; that there were messages stays."""
+    db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
+    db.execute("UPDATE turns SET framing = NULL WHERE conversation = ?", (conversation,))
+    db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
+    db.execute(
+        "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",
+        (conversation,),
+    )
+    db.execute(
+        "UPDATE messages SET body = NULL, author = NULL WHERE conversation = ?"
+        " AND (body IS NOT NULL OR author IS NOT NULL)",
+        (conversation,),
+    )
+
+
 PORTION = 200
 """Messages, turns and deeds at once: some milliseconds."""
 
@@ -296,7 +357,7 @@ def forget_old(db: Database, before: float) -> bool:
     again is still the same. Sums of what was used stay, and what personas remember of people: they are told
     it, and can have it forgotten.
     """
-    gone: defaultdict[str, list[bytes]] = defaultdict(list)
+    gone: _Gone = defaultdict(list)
     counts = (
         _forget_old_messages(db, before, gone),
         _forget_old_turns(db, before, gone),
@@ -310,7 +371,7 @@ def forget_old(db: Database, before: float) -> bool:
     return PORTION in counts
 
 
-def _forget_old_messages(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
+def _forget_old_messages(db: Database, before: float, gone: _Gone) -> int:
     """Forget old messages; those of turns under way are left to the next time."""
     found = db.execute(
         "SELECT position, messages.conversation, body FROM messages"
@@ -320,14 +381,14 @@ def _forget_old_messages(db: Database, before: float, gone: defaultdict[str, lis
         (before, PORTION),
     ).fetchall()
     for _, conversation, body in found:
-        gone[conversation] += () if body is None else (body,)
+        _note_gone(gone, conversation, body)
     places = [(position,) for position, *_ in found]
     db.executemany("DELETE FROM quotes WHERE message = ?", places)
     db.executemany("UPDATE messages SET body = NULL, author = NULL WHERE position = ?", places)
     return len(found)
 
 
-def _forget_old_turns(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
+def _forget_old_turns(db: Database, before: float, gone: _Gone) -> int:
     """Forget what old turns said and did. What they cost stays."""
     last = db.execute(
         "SELECT id FROM turns WHERE began < ? ORDER BY began DESC LIMIT 1", (before,)

@@ -78,7 +78,8 @@ def _numbered(db: Database, conversation: str, quoted: Quoted) -> Quoted:
         "SELECT number FROM messages WHERE conversation = ? AND id = ? AND body IS NOT NULL",
         (conversation, quoted.id),
     ).fetchone()
-    return replace(quoted, number=(found and found[0]) or 0)
+    number = found[0] if found else None
+    return replace(quoted, number=number or 0)
 
 
 def revise(db: Database, conversation: str, message_id: str, text: str) -> bool:
@@ -118,12 +119,12 @@ def only_hear(
     for message_id in message_ids:
         found = _not_answered(db, conversation, message_id)
         if found is not None:
-            position, body = found[0], as_overheard(found[1])
+            position, body = found
             # One that comes due again was heard before: it waits no longer, and stays as it was answered.
             db.execute(
                 "UPDATE messages SET addressed = CASE WHEN again IS NULL THEN 0 ELSE addressed END,"
                 " body = CASE WHEN again IS NULL THEN ? ELSE body END, again = NULL WHERE position = ?",
-                (body, position),
+                (as_overheard(body), position),
             )
 
 
@@ -135,7 +136,7 @@ def _not_answered(db: Database, conversation: str, message_id: str) -> tuple[int
         " AND (finish IS NULL OR again = 0)",
         (conversation, message_id),
     ).fetchone()
-    return None if found is None else (found[0], found[1])
+    return None if found is None else tuple(found)
 
 
 def message_id(db: Database, conversation: str, number: int) -> str | None:

@@ -34,9 +34,9 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import branches, http, windows
-from pixi.store.statements.audit import changes_of, forget_arguments
-from pixi.store.statements.leases import check_owned, revision_of, revisions_of, touch
+from pixi.store.statements import windows
+from pixi.store.statements.audit import changes_of
+from pixi.store.statements.leases import check_owned, generation_of, revision_of, revisions_of
 from pixi.store.statements.rows import (
     OVERTAKEN,
     Fetch,
@@ -54,7 +54,7 @@ from pixi.store.statements.usage import spend
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
     """Load a conversation, from where the window of a model of so many tokens begins; None: all of it."""
-    generation = _generation(db, conversation)
+    generation = generation_of(db, conversation)
     fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
     turns = db.execute(
@@ -264,25 +264,37 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
     store owns by now: so nothing is done.
     """
     check_owned(db, {(entry.turn, entry.lease) for entry in entries if not isinstance(entry, Settlement)})
-    ends = {(end.turn, end.number): end.outcome for end in entries if type(end) is CommandEnd}
-    planned = [
-        (plan.turn, c.number, c.name, pack_text(c.argument), c.target, ends.pop((plan.turn, c.number), None))
-        for plan in entries
-        if type(plan) is Plan
-        for c in plan.commands
-    ]
+    plans: list[Plan] = []
+    intents: list[Intent] = []
+    settlements: list[Settlement] = []
+    ends: dict[tuple[int, int], CommandOutcome] = {}
+    for entry in entries:
+        match entry:
+            case Plan():
+                plans.append(entry)
+            case Intent():
+                intents.append(entry)
+            case Settlement():
+                settlements.append(entry)
+            case CommandEnd(turn, number, outcome):
+                ends[turn, number] = outcome
+    planned = []
+    for plan in plans:
+        for command in plan.commands:
+            # One that ended meanwhile is written with its outcome at once.
+            outcome_yet = ends.pop((plan.turn, command.number), None)
+            argument = pack_text(command.argument)
+            planned.append((plan.turn, command.number, command.name, argument, command.target, outcome_yet))
     execute_values(
         db, "INSERT INTO commands (turn, number, name, argument, target, outcome) VALUES {}", planned
     )
-    intents = [
-        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome)
-        for a in entries
-        if type(a) is Intent
+    acts = [
+        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome) for a in intents
     ]
     execute_values(
-        db, "INSERT INTO effects (turn, sequence, kind, payload, target, command, outcome) VALUES {}", intents
+        db, "INSERT INTO effects (turn, sequence, kind, payload, target, command, outcome) VALUES {}", acts
     )
-    _settle(db, [entry for entry in entries if type(entry) is Settlement])
+    _settle(db, settlements)
     ended = (
         "UPDATE commands SET outcome = news.column3 FROM (VALUES {}) AS news"
         " WHERE turn = news.column1 AND number = news.column2"
@@ -347,6 +359,17 @@ def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
     return [ended for some in apart(endings, lambda ending: ending.turn) for ended in _ended(db, some)]
 
 
+class _OpenTurn(Struct, frozen=True):
+    """A turn as it is on record before it ends."""
+
+    conversation: str
+    finish: Finish | None
+    owner: int  # of its conversation; -1: nobody
+    number: int | None  # of the conversation's lease
+    lease: int  # the number that the turn began under
+    overtaken: bool  # by a reset, or by somebody who is forgotten: nothing of it is to be left
+
+
 def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
     """End different turns."""
     asked = (
@@ -355,38 +378,38 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
         " LEFT JOIN leases ON leases.conversation = turns.conversation"
         " LEFT JOIN conversations ON address = turns.conversation WHERE id IN ({})"
     )
-    known = {turn: state for turn, *state in select_many(db, asked, [each.turn for each in endings])}
-    for each in endings:
-        if each.turn not in known:
-            raise StoreError(f"There is no turn {each.turn} on record.")
+    found = select_many(db, asked, [each.turn for each in endings])
+    known = {turn: _OpenTurn(*row) for turn, *row in found}
     ended: dict[int, Ending] = {}
     for each in endings:
-        finish, owner, number, began_under = known[each.turn][1:5]
-        lease = began_under if each.lease is None else each.lease
-        if finish is None and owner == db.owner and number == lease:
+        turn = known.get(each.turn)
+        if turn is None:
+            raise StoreError(f"There is no turn {each.turn} on record.")
+        lease = turn.lease if each.lease is None else each.lease
+        if turn.finish is None and turn.owner == db.owner and turn.number == lease:
             ended[each.turn] = each
     _close(db, list(ended.values()))
     change_many(db, "DELETE FROM commands WHERE turn IN ({})", ended)
     complete: set[int] = set()
     lines: list[tuple[str, int, str, bytes]] = []
-    for turn, each in ended.items():
-        conversation, *_, overtaken = known[turn]
-        seen = not each.lines and _was_seen(db, turn)
+    for number, each in ended.items():
+        conversation = known[number].conversation
+        seen = not each.lines and _was_seen(db, number)
         if not each.lines and not seen:
-            _requeue(db, turn)
-        if overtaken:
-            db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
+            _requeue(db, number)
+        if known[number].overtaken:
+            db.execute("DELETE FROM effects WHERE turn = ?", (number,))
             continue
         for line in each.lines:
             row = pack_line(line)
-            lines.append((conversation, turn, kind_of(line), row.body))
+            lines.append((conversation, number, kind_of(line), row.body))
             keep_pictures(db, conversation, row)
         if each.lines:
-            _let_come_again(db, turn, each.again)
+            _let_come_again(db, number, each.again)
         if each.window is not None:
             windows.move(db, conversation, each.window)
         if not seen:
-            complete.add(turn)
+            complete.add(number)
     execute_values(db, "INSERT INTO lines (conversation, turn, kind, body) VALUES {}", lines)
     return [each.turn in complete for each in endings]
 
@@ -444,59 +467,3 @@ def _was_seen(db: Database, turn: int) -> bool:
         "SELECT 1 FROM effects WHERE turn = ? AND (outcome IS NULL OR outcome <> 'refused')", (turn,)
     )
     return found.fetchone() is not None
-
-
-def reset(db: Database, conversation: str) -> int:
-    """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; return
-    the new generation.
-
-    Ids of messages are remembered, so that one which arrives again is still the same. A turn under way can
-    settle its acts and end, without effect.
-    """
-    db.execute(
-        "INSERT INTO conversations (address, generation) VALUES (?, 1)"
-        " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",
-        (conversation,),
-    )
-    generation = _generation(db, conversation)
-    windows.drop(db, conversation)
-    http.forget_requests(db, conversation)
-    _forget_words(db, conversation)
-    for beside in branches.of(db, conversation):
-        _forget_words(db, beside)
-        db.execute(
-            "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?)", (beside,)
-        )
-    forget_arguments(db, conversation)
-    touch(db, [conversation])
-    # The acts of the turn that is under way, emptied, stay until it ends: they are still to be settled.
-    under_way = "turn IN (SELECT id FROM turns WHERE conversation = ? AND finish IS NULL)"
-    db.execute(f"UPDATE effects SET payload = ? WHERE {under_way}", (b"", conversation))
-    db.execute(f"UPDATE commands SET argument = ? WHERE {under_way}", (b"", conversation))
-    db.execute(
-        "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?"
-        " AND (finish IS NOT NULL OR generation BETWEEN 0 AND ?))",
-        (conversation, generation - 2),
-    )
-    return generation
-
-
-def _forget_words(db: Database, conversation: str) -> None:
-    """Forget lines, messages and pictures of a conversation; that there were messages stays."""
-    db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
-    db.execute("UPDATE turns SET framing = NULL WHERE conversation = ?", (conversation,))
-    db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
-    db.execute(
-        "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",
-        (conversation,),
-    )
-    db.execute(
-        "UPDATE messages SET body = NULL, author = NULL WHERE conversation = ?"
-        " AND (body IS NOT NULL OR author IS NOT NULL)",
-        (conversation,),
-    )
-
-
-def _generation(db: Database, conversation: str) -> int:
-    found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
-    return int(found[0]) if found else 0

@@ -108,6 +108,12 @@ def touch(db: Database, conversations: Iterable[str]) -> None:
     )
 
 
+def generation_of(db: Database, conversation: str) -> int:
+    """Return how often a conversation was reset."""
+    found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
+    return int(found[0]) if found else 0
+
+
 def revision_of(db: Database, conversation: str) -> int:
     """Return the number of the last time that words were taken out of a conversation; 0 if never."""
     found = db.execute("SELECT revision FROM conversations WHERE address = ?", (conversation,)).fetchone()

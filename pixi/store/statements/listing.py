@@ -61,21 +61,20 @@ def _talks(db: Database, wanted: TalkFilter) -> Iterator[tuple[float, str]]:
     ).fetchall()
     among = _with_messages(db, wanted)
     for address, owner, last, persona in found:
-        if (
-            trunk(address) == address
-            and (among is None or address in among)
-            and (not wanted.persona or persona == wanted.persona)
-            and (not wanted.place or f"{address}:".startswith(_part(wanted.place)) or _is_in(owner, wanted))
-        ):
-            yield float(last), address
+        if trunk(address) != address:
+            continue
+        if among is not None and address not in among:
+            continue
+        if wanted.persona and persona != wanted.persona:
+            continue
+        if wanted.place and not _is_at(address, wanted.place) and not _is_at(owner or "", wanted.place):
+            continue
+        yield float(last), address
 
 
-def _is_in(owner: str | None, wanted: TalkFilter) -> bool:
-    return owner is not None and f"{owner}:".startswith(_part(wanted.place))
-
-
-def _part(place: str) -> str:
-    return f"{place.rstrip(':')}:"
+def _is_at(name: str, place: str) -> bool:
+    """Return True if an address, or the id of a person, begins with a place up to a colon."""
+    return f"{name}:".startswith(f"{place.rstrip(':')}:")
 
 
 def _with_messages(db: Database, wanted: TalkFilter) -> set[str] | None:
@@ -127,7 +126,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
     persona, model = written or ("", "")
     return ListedTalk(
         address=address,
-        circle=Circle(any(each.group for each in latest[:1]), person),
+        circle=Circle(bool(latest) and latest[0].group, person),
         name=name,
         persona=persona,
         model=model,
@@ -173,11 +172,11 @@ def find_words(
     )
     for turn, payload in select_many(db, statement, turns):
         found.append((turn, None, unpack_text(payload)))
-    fits = [each for each in found if _says(each[2], words)]
+    fits = [(turn, author, text) for turn, author, text in found if _says(text, words)]
     left = turns[-1] if len(turns) == _TURNS_AT_ONCE else None
     if not fits:
         return FoundWords(None, None, "", left)
-    turn, author, text = max(fits, key=lambda each: each[0] or 2**63)
+    turn, author, text = max(fits, key=lambda each: each[0] or 2**63)  # the latest; what waits is later yet
     return FoundWords(turn, author, text, left)
 
 

@@ -1,4 +1,4 @@
-"""Tells what is kept of a person."""
+"""Exports all that is kept of a person, and finds who is meant by a name."""
 
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ from typing import Any
 from pixi.store.database import Database, select_many
 from pixi.store.kept import Known
 from pixi.store.statements import branches, memories, windows
-from pixi.store.statements.audit import told_of_audit
+from pixi.store.statements.audit import export_audit
 from pixi.store.statements.http import files_of, requests_of, talks_of
 from pixi.store.statements.rows import as_utf8, picture_fetcher, unpack_line, unpack_message, unpack_text
-from pixi.store.statements.usage import told_of_usage
+from pixi.store.statements.usage import export_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -89,7 +89,8 @@ def export(db: Database, person: str) -> dict[str, Any]:
         (person, person),
     )
     answered = answers.fetchall()
-    acts, written = _acts(db, [row[0] for row in answered]), _written(db, [row[0] for row in answered])
+    turns = [turn for turn, *_ in answered]
+    acts, written = _acts(db, turns), _written(db, turns)
     for turn, conversation, began, persona, model in answered:
         told = {"time": _time(began), "persona": persona, "model": model}
         talks[conversation]["answers"].append(told | {"acts": acts[turn], "history": written[turn]})
@@ -130,8 +131,8 @@ def export(db: Database, person: str) -> dict[str, Any]:
             {"address": address, "message": message, "time": _time(sent_at)}
             for address, message, sent_at in requests_of(db, person)
         ],
-        "done_for_you": told_of_audit(db, person),
-        "usage": told_of_usage(db, person),
+        "done_for_you": export_audit(db, person),
+        "usage": export_usage(db, person),
         "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
     }
 

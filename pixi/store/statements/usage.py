@@ -10,7 +10,13 @@ from pixi.store.database import Database, execute_values, select_many
 from pixi.store.statements.rows import OVERTAKEN, as_utf8
 
 _FIGURES = (
-    *("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "searches", "unpriced"),
+    "messages",
+    "writes",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "searches",
+    "unpriced",
     "cost",
 )
 _KEPT_DAYS = 2  # of notices: a clock that was set back may come to an earlier day again
@@ -27,7 +33,9 @@ def spend(db: Database, spent: Collection[UsageEntry]) -> None:
     for each in spent:
         person, channel = each.person, each.channel
         if each.turn in overtaken:
-            person, channel = "", channel if each.guild else ""
+            person = ""
+            if not each.guild:  # a channel of two names the person
+                channel = ""
         key = each.day, as_utf8(person), as_utf8(channel), as_utf8(each.guild), as_utf8(each.model)
         sums[key] = sums.get(key, UsageEntry()) + each
     # In the same order everywhere, so that two processes never wait for each other's rows.
@@ -106,17 +114,17 @@ def forget_in_usage(db: Database, person: str) -> None:
     db.execute("DELETE FROM notices WHERE whom = ?", (_whom("person", name),))
 
 
-def told_of_usage(db: Database, person: str) -> list[dict[str, object]]:
+def export_usage(db: Database, person: str) -> list[dict[str, object]]:
     """Return what a person used, by day, as plain data."""
     found = db.execute(
         f"SELECT day, channel, model, {_SUMS} FROM usage WHERE person = ?"
         " GROUP BY day, channel, model ORDER BY day, channel, model",
         (as_utf8(person),),
     )
-    return [_told(_spent(("day", "channel", "model"), row)) for row in found.fetchall()]
+    return [_exported(_spent(("day", "channel", "model"), row)) for row in found.fetchall()]
 
 
-def _told(spent: UsageEntry) -> dict[str, object]:
+def _exported(spent: UsageEntry) -> dict[str, object]:
     return {
         "day": date_of(spent.day).isoformat(),
         "channel": spent.channel,

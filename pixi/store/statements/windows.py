@@ -22,12 +22,12 @@ def bounds_of(db: Database, conversation: str, context_tokens: int) -> Bounds:
         " WHERE conversation = ? AND context_tokens >= ?",
         (conversation, context_tokens),
     ).fetchall()
-    return Bounds(
-        context_tokens,
-        first_turn=max((first for _, first, _, _ in found), default=0),
-        notes_from=max((noted for _, _, noted, _ in found), default=0),
-        factor=next((factor for context, *_, factor in found if context == context_tokens), 1.0),
-    )
+    first_turn, notes_from, own_factor = 0, 0, 1.0
+    for tokens, first, noted, factor in found:
+        first_turn, notes_from = max(first_turn, first), max(notes_from, noted)
+        if tokens == context_tokens:
+            own_factor = factor
+    return Bounds(context_tokens, first_turn=first_turn, notes_from=notes_from, factor=own_factor)
 
 
 def summary_of(db: Database, conversation: str) -> str:
@@ -94,10 +94,14 @@ def end_fold(db: Database, conversation: str, fold: Fold, bounds: Bounds, summar
     done = db.execute(
         "UPDATE summaries SET summary = ?, summarized = ?, version = version + 1"
         f" WHERE conversation = ? AND version = ? AND {_IS_OF}",
-        (
-            *(pack_text(summary), bounds.first_turn - 1),
-            *(conversation, fold.version, conversation, fold.generation),
-        ),
+        [
+            pack_text(summary),
+            bounds.first_turn - 1,
+            conversation,
+            fold.version,
+            conversation,
+            fold.generation,
+        ],
     )
     if done.rowcount != 1:
         return False
