@@ -34,12 +34,12 @@ POSTED = "it is posted to Discord"
 SETTLED = "that it was posted is on record"
 ENDED = "the turn is closed on record"
 STATIONS = (RECORDED, BEGUN, ASKED, INTENDED, POSTED, SETTLED, ENDED)
-_IN_THE_STORE = {  # methods, and rows of which there is a method
+_IN_THE_STORE = {  # by the method that is called
     "receive": RECORDED,
-    "Beginning": BEGUN,
-    "Intent": INTENDED,
+    "begin_turn": BEGUN,
+    "intend": INTENDED,
     "settle": SETTLED,
-    "Ending": ENDED,
+    "end_turn": ENDED,
 }
 
 _T = TypeVar("_T")
@@ -93,8 +93,7 @@ class Watch:
         if name == "read" and file == f"{_HOSTED}models/reply.py":
             self.listens.set()
         if file.startswith(f"{_HOSTED}store/"):
-            kind = frame.f_locals.get("kind") if name == "method" else None  # of the row that it writes
-            return _IN_THE_STORE.get(name if kind is None else kind.__name__, "")
+            return _IN_THE_STORE.get(name, "")
         if name == "_request" and file.endswith("aiohttp/client.py"):
             method, url = frame.f_locals["method"], str(frame.f_locals["str_or_url"])
             if method == "POST" and url.endswith("/chat/completions"):
