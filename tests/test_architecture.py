@@ -40,12 +40,10 @@ BROAD_EXCEPTS = {
     "engine.command_executor": 1,
     "channels.http.server": 1,
     "models.reply": 1,
-    "toolbox.foreign": 1,
 }
 """Round a conversation's task, round a channel that shows a piece, round the answer to a request (a client
 must not be told what broke), and round what the network calls while a reply is read (it is raised where the
-reply was asked for); and in `foreign`, inside which every function is run that somebody else wrote. Nowhere
-else."""
+reply was asked for). Nowhere else: a function that somebody else wrote is run inside `foreign`."""
 
 FACES = ("__init__", "__main__")
 """On the top floor, and knowing each other: the public names, and the way in of `python -m pixi`."""

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from traceback import extract_tb
+from types import TracebackType
 from typing import Any, TypeVar
 
 from pixi.core.errors import PixiError
@@ -20,24 +20,33 @@ class ForeignError(PixiError):
     """
 
 
-@contextmanager
-def foreign(what: str) -> Iterator[None]:
+class foreign:
     """Run a third-party function inside; `what` names it for people, e.g. `command 'wave'`.
 
-    Pixi's own errors, which such a function raises on purpose, pass through.
+    Pixi's own errors, which such a function raises on purpose, pass through. It may be entered again and again.
 
     Raises:
         ForeignError: anything else was raised.
     """
-    try:
-        yield
-    except PixiError:
-        raise
-    except (Exception, SystemExit) as error:  # one function's `exit()` must not end everybody's talk
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # One function's `exit()` must not end everybody's talk.
+        if not isinstance(error, Exception | SystemExit) or isinstance(error, PixiError):
+            return
         place = extract_tb(error.__traceback__)[-1]
-        _log.error("%s raised %s (%s:%s)", what, type(error).__name__, place.filename, place.lineno)
-        _log.debug("%s", what, exc_info=error)
-        raise ForeignError(f"{what} failed with {type(error).__name__}.") from error
+        _log.error("%s raised %s (%s:%s)", self._what, type(error).__name__, place.filename, place.lineno)
+        _log.debug("%s", self._what, exc_info=error)
+        raise ForeignError(f"{self._what} failed with {type(error).__name__}.") from error
 
 
 _overdue_log = logging.getLogger("pixi.engine")
