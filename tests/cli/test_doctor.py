@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -466,3 +467,13 @@ def test_a_store_that_others_may_read_is_told_of(home: Path) -> None:
     (home / "pixi.db").chmod(0o644)
     said = "fail store — others on this machine may read pixi.db: chmod 600 pixi.db"
     assert any(line.startswith(said) for line in found_by(doctor.check_store))
+
+
+@pytest.mark.parametrize(("cluster", "imported"), [(False, ""), (True, "pixi.app.cluster.state")])
+def test_gateways_and_workers_are_imported_where_they_are_asked_about(cluster: bool, imported: str) -> None:
+    code = (
+        "import sys; from pixi.app.doctor.checks import checks; "
+        f"checks(cluster={cluster}); print(*sys.modules.keys() & {{'pixi.app.cluster.state'}})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == imported
