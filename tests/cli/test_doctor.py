@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pixi.app import databases
-from pixi.app.builtin_integrations import GIF_BASES
+from pixi.app.command_integrations import GIF_BASES
 from pixi.app.doctor import checks as doctor
 from pixi.app.doctor import servers
 from pixi.app.doctor.servers import Finding
@@ -359,14 +359,14 @@ def run(config: Path | None = None) -> int:
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pixi.app import builtin_integrations
+    from pixi.app import tool_integrations
 
     assert await findings(servers.check_web_pages, settings(tmp_path)) == []
     given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
     assert str(await only(servers.check_web_pages, given)) == (
         "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
     )
-    monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
+    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
     found = await only(servers.check_web_pages, given)
     assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
 
