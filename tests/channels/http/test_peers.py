@@ -21,6 +21,7 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
+from pixi.core.events import TurnStarted
 from pixi.core.message import Author, Message
 from pixi.engine.conversation import LiveConversation
 from pixi.settings.rules import HttpRules
@@ -158,6 +159,43 @@ async def test_a_connection_that_was_made_again_ends_no_reply() -> None:
     assert [each["type"] for each in said] == ["here", "follow"], "it may have missed what is followed here"
     assert (channels.at(TALK).feed.turn, channels.at(TALK).feed.losses) == (7, 0)
     assert here.is_followed(TALK)
+
+
+def so_far(turn: int, *texts: str) -> bytes:
+    """A turn until now, as it is sent to whoever begins to follow."""
+    forms: list[Any] = [{"event": "turn_start", "turn": turn, "seq": 0}]
+    forms += [{"event": "send", "turn": turn, "seq": 1, "id": text, "text": text} for text in texts]
+    return json.dumps({"type": "events", "talk": TALK, "forms": forms, "so_far": True}).encode()
+
+
+async def test_a_turn_whose_beginning_was_missed_is_followed_though_the_one_before_has_no_end() -> None:
+    """The server that wrote turn 7 stands still; another one took the talk, and what it said was missed."""
+    here, channels, said = connected()
+    here.receive("a", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", TURN)
+    feed = channels.at(TALK).feed
+    said.clear()
+    here.missed("a")
+    assert (feed.turn, feed.losses) == (7, 0)
+    assert said == [{"type": "follow", "talks": [TALK], "ask": ""}]
+    here.receive("a", so_far(8, "one"))
+    assert (feed.turn, feed.losses) == (8, 1), "nobody goes on in turn 7"
+    for other, late in [("a", so_far(8, "one")), ("b", so_far(7, "old")), ("b", so_far(8, "old"))]:
+        here.receive(other, late)
+    assert [form["text"] for form in feed._ring if form and form["event"] == "send"] == ["one"]
+    end = {"event": "turn_end", "turn": 8, "seq": 2, "finish": "stop"}
+    here.receive("a", json.dumps({"type": "events", "talk": TALK, "forms": [end]}).encode())
+    assert (list(feed.heard), feed.idle, feed.losses) == ([8], True, 1)
+
+
+async def test_a_turn_so_far_is_not_taken_while_one_is_taken_here() -> None:
+    here, channels, _ = connected()
+    here.receive("b", b'{"type":"hello"}')
+    feed = channels.at(TALK).feed
+    feed.push(TurnStarted(7, TALK, "pixi", ()))
+    here.receive("b", so_far(8, "one"))
+    assert (feed.turn, feed.turn_elsewhere, feed.count) == (7, 0, 1)
 
 
 async def test_a_request_that_comes_too_late_is_refused(caplog: pytest.LogCaptureFixture) -> None:
