@@ -381,10 +381,11 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
     looked: list[bool] = []
     go_on = asyncio.Event()
+    back = '0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}'
 
     async def query(*given: object) -> list[tuple[str]]:
         if not looked:  # it was away when the database looked, and then connected
-            bus._hear('0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}')
+            bus._hear(back)
         else:
             await go_on.wait()
         looked.append(True)
@@ -400,6 +401,10 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     assert here.is_followed(TALK)
     go_on.set()
     await until(lambda: not here.others)  # the next time it is
+    bus._hear(back)
+    assert not here.others, "it did not know that this had arrived"
+    bus._hear('0a0a0a0a 8 11 {"type":"hello"}')
+    assert here.others == {"0a0a0a0a"}
     looking.cancel()
     await here.close()
 
@@ -446,11 +451,18 @@ async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was
 async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_taken_once() -> None:
     """The database restarts: who sent them saw no end of it, and who heard them connects anew."""
 
+    def turn(number: int) -> list[str]:
+        form = {"event": "turn_start", "turn": number, "seq": 0}
+        return [f"{number} 11 {json.dumps({'type': 'events', 'talk': TALK, 'forms': [form]})}"]
+
+    whole = turn(9)[0].removeprefix("9 11 ")
+    halves = [f"9 10 {whole[:40]}", f"10 01 {whole[40:]}"]  # the second came only after the restart
+
     class Restarts:
         """A connection that hears parts, and is lost."""
 
         def __init__(self) -> None:
-            self.again = [[7, 8], [7, 8, 9]]
+            self.again = [[*turn(7), *turn(8), *halves[:1]], [*turn(7), *turn(8), *halves]]
 
         async def __aenter__(self) -> "Restarts":
             return self
@@ -465,10 +477,8 @@ async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_ta
             return [(0.0,)]
 
         async def notifies(self) -> AsyncGenerator[Any, None]:
-            for number in self.again.pop(0) if self.again else ():
-                form = {"event": "turn_start", "turn": number, "seq": 0}
-                told = json.dumps({"type": "events", "talk": TALK, "forms": [form]})
-                yield SimpleNamespace(channel=bus._channel, payload=f"0a0a0a0a {number} 11 {told}")
+            for part in self.again.pop(0) if self.again else ():
+                yield SimpleNamespace(channel=bus._channel, payload=f"0a0a0a0a {part}")
             if self.again:
                 raise OperationalError("it restarts")
             done.set()
@@ -491,6 +501,28 @@ async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_ta
         listening.cancel()
     begun = [form["turn"] for form in channels.at(TALK).feed._ring if form and form["event"] == "turn_start"]
     assert begun == [9], "the streams of what came before have ended, and nothing of it comes again"
+
+
+async def test_a_message_whose_end_was_missed_is_not_joined_with_another() -> None:
+    here, channels, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    bus._hear('0a0a0a0a 1 11 {"type":"hello"}')
+    bus._hear(f"0a0a0a0a 2 10 {TURN.decode()}\n")
+    bus._hear('0a0a0a0a 4 01 {"type":"hello"}')
+    assert channels.at(TALK).feed._ring == [CHANGED]
+
+
+async def test_servers_that_ended_are_known_for_a_while_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.0)
+    for number in range(notify_bus._MOST_SENDERS + 1):
+        bus._hear(f'{number:08x} 1 11 {{"type":"bye"}}')
+    looking = asyncio.create_task(bus.look())
+    await until(lambda: not bus._heard)
+    assert len(bus._senders) == notify_bus._MOST_SENDERS
+    looking.cancel()
+    await here.close()
 
 
 async def test_a_part_that_was_missed_ends_the_streams_of_its_server_alone() -> None:
