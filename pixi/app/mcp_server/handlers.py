@@ -217,7 +217,7 @@ class McpTalks:
             async with open_service(self._settings, report=self._report) as service:
                 opened.set_result(service)
                 await self._over.wait()
-        except Exception as error:
+        except (PixiError, ImportError) as error:
             if opened.done():
                 raise
             opened.set_exception(error)
