@@ -21,6 +21,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.held_clock import clock
+from tests.rows import NIGHTLY_SEEDS
 
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
@@ -155,10 +156,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Give a process a file at a time, or all of what belongs together."""
+    """Give a process a file at a time, or all of what belongs together; of many seeds some."""
 
     class Units(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if NIGHTLY_SEEDS in nodeid:
+                return nodeid
             units = (unit for unit, begins in _TOGETHER.items() if nodeid.startswith(begins))
             return next(units, super()._split_scope(nodeid))
 

@@ -338,7 +338,7 @@ class Turn:
     def answer(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result. When all are answered, the turn wants the model again."""
         last = self._rounds[-1]
-        last.answers[last.calls.index(call)] = (text, images)  # no two calls of a round are equal
+        last.answers[last.calls.index(call)] = (text, images)  # no two have one id
         if self._state == "calls" and None not in last.answers:
             self._state = "ask"
 
@@ -391,8 +391,11 @@ class Turn:
             return
         if len(last.calls) >= max(_MOST_CALLS, self._limits.tool_calls):
             return
-        if not call.id or any(call.id == other.id for other in last.calls):
-            call = ToolCall(f"call_{self._key}_{self.steps}_{len(last.calls)}", call.name, call.arguments)
+        taken = {other.id for other in last.calls}
+        number = len(last.calls)
+        while not call.id or call.id in taken:  # a model may copy an id that was made here
+            call = replace(call, id=f"call_{self._key}_{self.steps}_{number}")
+            number += 1
         last.take_call(call)
 
     def _lines(self) -> list[Line]:

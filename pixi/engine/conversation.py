@@ -57,7 +57,8 @@ class _Arrival(Struct):
 
     Attributes:
         changed: it was changed, and that is not on record yet.
-        text: its latest text; None: it was deleted, and no later change counts.
+        text: its latest text, of account only while `changed`; None: it was deleted, and until that is on
+            record no later change counts.
     """
 
     changed: bool = False

@@ -32,17 +32,6 @@ _log = logging.getLogger("pixi.engine")
 Helper = Callable[[], Awaitable[Model]]
 """Gives the helper model, opened when it is first asked for. It stays its builder's to close."""
 
-_SECONDS = 120.0  # for one summary, all that is asked for it together
-_REST_SECONDS = 300.0  # after the helper failed: a talk goes on without, and it is not asked at each turn
-_AT_ONCE = 2  # summaries that are written side by side
-_PORTIONS = 4  # of turns, each a request; of more than that only the latest are read
-_LARGEST_PORTION = 12_000  # tokens
-_READ_SHARE = 0.6  # of the helper's context, for what it is to read: its tokens are only estimated
-_WORDS_PER_TOKEN = 0.6
-_ROOM = 1.25  # a reply may be so much longer than it should before the rest is left out
-_LONGEST = 16  # characters for each token that it should have: what goes on is not read to its end
-_SMALLEST_PORTION = 256  # tokens
-
 
 class History:
     """The window of a conversation, as a session shows it.
@@ -152,6 +141,18 @@ class History:
             summary="" if traits.small else saved.summary,  # a long prompt makes a small model babble
             names=session.capabilities.names,
         )
+
+
+_SECONDS = 120.0  # for one summary, all that is asked for it together
+_REST_SECONDS = 300.0  # after the helper failed: a talk goes on without, and it is not asked at each turn
+_AT_ONCE = 2  # summaries that are written side by side
+_PORTIONS = 4  # of turns, each a request; of more than that only the latest are read
+_LARGEST_PORTION = 12_000  # tokens
+_READ_SHARE = 0.6  # of the helper's context, for what it is to read: its tokens are only estimated
+_WORDS_PER_TOKEN = 0.6
+_ROOM = 1.25  # a reply may be so much longer than it should before the rest is left out
+_LONGEST = 16  # characters for each token that it should have: what goes on is not read to its end
+_SMALLEST_PORTION = 256  # tokens
 
 
 class Summarizer:

@@ -169,8 +169,8 @@ class _LeftTurn:
 
     async def _look_again(self) -> None:
         """Read the turn from the store again."""
-        saved = await self._store.load(self._conversation, self._session.role.model.traits.context_tokens)
-        self._turn = next((turn for turn in saved.unfinished if turn.id == self._turn.id), self._turn)
+        unfinished = await self._store.unfinished(self._conversation)
+        self._turn = next((turn for turn in unfinished if turn.id == self._turn.id), self._turn)
 
     async def _outcome(self, effect: Effect, posted: Sequence[str]) -> tuple[Outcome, str | None]:
         """Return the outcome of an act, done now if it was not; `posted`: ids of the acts before it."""
@@ -203,6 +203,7 @@ class _LeftTurn:
             found = await channel.sent_before(shown, nonce=nonce, after=after)
             if found is not None:
                 return "done", found
+        await self._look_again()  # the message may have been deleted meanwhile
         if not self._goes_on:
             return "unknown", None
         match effect.kind:

@@ -142,6 +142,7 @@ class Store:
         return self._read(lambda db: journal.load(db, conversation, context_tokens), within=(conversation,))
 
     waiting = _in_conversation(journal.waiting, writes=False)
+    unfinished = _in_conversation(journal.unfinished, writes=False)
 
     def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; return the number of the lease, which grows whenever the owner changes.

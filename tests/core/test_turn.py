@@ -415,6 +415,16 @@ def test_ids_that_are_missing_or_double_are_made() -> None:
     assert len({call.id for call in turn.calls}) == 3
 
 
+def test_an_id_that_a_model_copied_is_not_made_once_more() -> None:
+    turn = new_turn(tools=[WEATHER])
+    hear(turn, ToolCall("call_7_1_1", "weather", "{}"), ToolCall("", "weather", "{}"))
+    assert len({call.id for call in turn.calls}) == 2
+    for number, call in enumerate(turn.calls):
+        turn.answer(call, f"sun {number}")
+    assert turn.wants_model
+    assert [line.text for line in turn.lines if isinstance(line, ToolLine)] == ["sun 0", "sun 1"]
+
+
 def test_calls_decide_and_not_the_reason() -> None:
     turn = new_turn(tools=[WEATHER])
     hear(turn, ToolCall("1", "weather", "{}"), Finished("stop"))

@@ -17,7 +17,7 @@ from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from tests.engine.scene import PIXI
-from tests.rows import row
+from tests.rows import row, seeds
 from tests.waiting import within
 
 _REPLIES = ("[SEND: a]\n[SEND: b]", "[NOTE: hm]", "[SEND: c]", "[REACT: 🥞]\n[SEND: d]")
@@ -131,9 +131,9 @@ class Crowd:
         return next(each for each in self.channels if each.conversation == address)
 
 
-@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 300), marks=pytest.mark.nightly)])
-async def test_whatever_happens_at_once_nothing_is_left_waiting(seeds: range) -> None:
-    for seed in seeds:
+@pytest.mark.parametrize("some", seeds(10, 300))
+async def test_whatever_happens_at_once_nothing_is_left_waiting(some: range) -> None:
+    for seed in some:
         with row(f"seed={seed}"):
             await _interleave(seed)
 

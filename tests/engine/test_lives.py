@@ -28,7 +28,7 @@ from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from tests.engine.scene import PIXI
-from tests.rows import row
+from tests.rows import row, seeds
 from tests.waiting import within
 
 CONVERSATION = "test:channel"
@@ -222,9 +222,9 @@ def _told(store_lines: list[str]) -> list[str]:
     return [command.argument for command in commands if command.name == "send" and command.argument]
 
 
-@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 500), marks=pytest.mark.nightly)])
-async def test_whatever_happens_the_plain_statements_hold(seeds: range, tmp_path: Path) -> None:
-    for processes, seed in product((1, 2), seeds):
+@pytest.mark.parametrize("some", seeds(5, 500))
+async def test_whatever_happens_the_plain_statements_hold(some: range, tmp_path: Path) -> None:
+    for processes, seed in product((1, 2), some):
         with row(f"processes={processes}, seed={seed}"):
             await _live(seed, processes, tmp_path / f"{processes}-{seed}.db")
 

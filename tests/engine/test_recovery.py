@@ -546,6 +546,48 @@ async def test_what_was_stopped_or_is_too_old_or_was_taken_back_is_not_performed
         assert ("Failed" in here.kinds()) == (mark == "late")  # people are told that nothing more comes
 
 
+async def test_acts_of_a_message_that_is_taken_back_while_they_are_looked_for_are_not_done(
+    store: SqliteStore,
+) -> None:
+    class TakenBack(RecordingChannel):
+        async def sent_before(self, text: str, **how: Any) -> str | None:
+            await here.engine.withdraw(CONVERSATION, "m1")
+            return None
+
+    acts = (("send", "a", "", 0), ("send", "b", "", 0), ("react", "🥞", "", 0))
+    await crashed(store, message("hello", "m1"), *acts)
+    async with scene(ScriptedModel(), store=store, channel=TakenBack()) as here:
+        await here.resume()
+        assert here.channel.sent == []
+        assert here.channel.reactions == []
+        assert [act.outcome for act in await effects_of(store)] == ["unknown"] * 3
+        assert (await store.load(CONVERSATION)).unfinished == ()
+
+
+async def test_acts_behind_one_under_which_the_message_is_taken_back_are_not_done(store: SqliteStore) -> None:
+    class TakenBack(RecordingChannel):
+        async def react(self, message_id: str, emoji: str, **how: Any) -> None:
+            await here.engine.withdraw(CONVERSATION, "m1")
+            await super().react(message_id, emoji, **how)
+
+    await crashed(store, message("hello", "m1"), ("react", "🥞", "", 0), ("react", "👍", "", 0))
+    async with scene(ScriptedModel(), store=store, channel=TakenBack()) as here:
+        await here.resume()
+        assert here.channel.reactions == [("m1", "🥞")]
+        assert [act.outcome for act in await effects_of(store)] == ["done", "unknown"]
+
+
+async def test_the_conversation_is_not_read_anew_for_each_command(store: SqliteStore) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, *[("send", str(number)) for number in range(6)])
+    await store.mark_turn(turn, "written")
+    loads = Gate(store, "load", when=lambda *_, **__: False)
+    async with scene(ScriptedModel(), store=store) as here:
+        await here.resume()
+        assert here.channel.sent == ["0", "1", "2", "3", "4", "5"]
+        assert loads.calls == 2  # before and after
+
+
 @pytest.mark.parametrize("when", ["settled", "performed"])
 async def test_what_is_taken_back_while_the_turn_is_finished_is_not_performed(
     store: SqliteStore, when: str

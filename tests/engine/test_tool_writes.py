@@ -23,7 +23,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.gate import FULL, Gate
 from tests.engine.scene import Scene, scene
-from tests.rows import row
+from tests.rows import row, seeds
 from tests.waiting import until
 
 NAMES = ("look", "write", "fail", "refuse", "stay", "stubborn", "shout")
@@ -375,9 +375,9 @@ async def test_those_who_ask_are_those_who_are_answered_and_not_who_was_overhear
         assert [author.name for author in askers[0]] == ["Mo", "Ann"]
 
 
-@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 120), marks=pytest.mark.nightly)])
-async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(seeds: range) -> None:
-    for seed in seeds:
+@pytest.mark.parametrize("some", seeds(5, 120))
+async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(some: range) -> None:
+    for seed in some:
         store = await SqliteStore.open(":memory:")
         with row(f"seed={seed}"):
             await _write_till_the_end(Random(seed), store)

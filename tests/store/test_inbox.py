@@ -168,6 +168,8 @@ async def test_the_message_that_a_turn_answers_is_named_also_where_it_was_withdr
     (turn,) = (await store.load(ROOM)).unfinished
     assert [each.id for each in turn.messages] == ["1"]
     assert turn.answered == "2"
+    assert await store.unfinished(ROOM) == (turn,)
+    assert await store.unfinished("discord:1:other") == ()
 
 
 async def test_a_message_withdrawn_under_its_turn_does_not_come_back(store: Store) -> None:
@@ -254,5 +256,6 @@ async def test_a_turn_that_a_reset_overtook_wants_only_its_end(store: Store) -> 
     await store.reset(ROOM)
     assert await store.unanswered("discord:1:", 0.0) == (ROOM,)
     assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), (), lease=1),)
+    assert await store.unfinished(ROOM) == (UnfinishedTurn(turn, (), (), lease=1),)
     assert not await store.end_turn(turn, (), "cancelled", 0, Usage())
     assert await store.unanswered("discord:1:", 0.0) == ()

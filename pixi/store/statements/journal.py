@@ -57,20 +57,11 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
     generation = generation_of(db, conversation)
     fetch = picture_fetcher(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
-    turns = db.execute(
-        "SELECT id, generation, lease FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
-        (conversation,),
-    )
     return SavedConversation(
         generation,
         turns=windows.turns_from(db, conversation, bounds.first_turn, fetch),
         waiting=waiting(db, conversation),
-        unfinished=tuple(
-            _unfinished(db, conversation, turn, fetch)
-            if begun == generation
-            else UnfinishedTurn(turn, (), (), lease=lease)
-            for turn, begun, lease in turns.fetchall()
-        ),
+        unfinished=unfinished(db, conversation),
         bounds=bounds,
         summary=windows.summary_of(db, conversation),
         revision=revision_of(db, conversation),
@@ -87,6 +78,24 @@ def waiting(db: Database, conversation: str) -> tuple[Message, ...]:
         (conversation, conversation),
     )
     return _messages(found, picture_fetcher(db, conversation))
+
+
+def unfinished(db: Database, conversation: str) -> tuple[UnfinishedTurn, ...]:
+    """Return the turns of a conversation that were not ended, see `SavedConversation`."""
+    turns = db.execute(
+        "SELECT id, generation, lease FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
+        (conversation,),
+    ).fetchall()
+    if not turns:
+        return ()
+    generation = generation_of(db, conversation)
+    fetch = picture_fetcher(db, conversation)
+    return tuple(
+        _unfinished(db, conversation, turn, fetch)
+        if begun == generation
+        else UnfinishedTurn(turn, (), (), lease=lease)
+        for turn, begun, lease in turns
+    )
 
 
 def _unfinished(db: Database, conversation: str, turn: int, fetch: Fetch) -> UnfinishedTurn:
