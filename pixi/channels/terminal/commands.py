@@ -25,8 +25,7 @@ from pixi.core.persona import shortcomings
 from pixi.core.spending import dollars, how_many, of_searches, of_the_month, summed_up
 from pixi.core.stamps import STILL_WAITS, LinePart, parts_of, without_additions
 from pixi.core.untrusted import printable_line, without_middle
-from pixi.store.framing import LookedBack
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 
 COMMANDS: Mapping[str, str] = {
     "persona": "list the personas; /persona NAME talks to another",
