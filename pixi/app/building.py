@@ -1,4 +1,4 @@
-"""Builds an engine from the settings, and closes it again in reverse order; the parts of a service, too."""
+"""Builds an engine from the settings, and closes it again in reverse order."""
 
 import asyncio
 import importlib

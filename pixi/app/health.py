@@ -168,7 +168,7 @@ def reporting_stalls() -> Iterator[LoopMonitor]:
     """
     monitor = LoopMonitor()
     watch = _StallWatch(asyncio.get_running_loop(), threading.get_ident(), monitor)
-    thread = threading.Thread(target=watch.run, name="standstill", daemon=True)
+    thread = threading.Thread(target=watch.run, name="stall-watch", daemon=True)
     thread.start()
     try:
         yield monitor

@@ -31,7 +31,7 @@ It does not wait for what may take long: that joins when it is there. What canno
 leaves the rest as it is. Settings that cannot hold raise `ConfigError`.
 """
 
-_MCP, _BUILTIN = "mcp_integration", "builtin_integrations"
+_MCP, _TOOLS, _COMMANDS = "mcp_integration", "tool_integrations", "command_integrations"
 
 
 class _Kind(NamedTuple):
@@ -52,12 +52,12 @@ class _Kind(NamedTuple):
 
 _KINDS: Mapping[str, _Kind] = {
     "apply_mcp": _Kind(_MCP, lambda settings: bool(settings.mcp)),
-    "apply_search": _Kind(_BUILTIN, lambda settings: settings.web_search.engine != "off"),
-    "apply_pages": _Kind(_BUILTIN, lambda settings: settings.web_pages.read),
-    "apply_wikis": _Kind(_BUILTIN, lambda settings: bool(settings.wiki)),
-    "apply_gifs": _Kind(_BUILTIN, lambda settings: settings.gifs.engine != "off", is_command=True),
-    "apply_stickers": _Kind(_BUILTIN, lambda settings: settings.discord.stickers, is_command=True),
-    "apply_history": _Kind(_BUILTIN, lambda settings: settings.discord.read_history),
+    "apply_search": _Kind(_TOOLS, lambda settings: settings.web_search.engine != "off"),
+    "apply_pages": _Kind(_TOOLS, lambda settings: settings.web_pages.read),
+    "apply_wikis": _Kind(_TOOLS, lambda settings: bool(settings.wiki)),
+    "apply_gifs": _Kind(_COMMANDS, lambda settings: settings.gifs.engine != "off", is_command=True),
+    "apply_stickers": _Kind(_COMMANDS, lambda settings: settings.discord.stickers, is_command=True),
+    "apply_history": _Kind(_TOOLS, lambda settings: settings.discord.read_history),
 }
 """The integrations by the names of their `Apply`."""
 

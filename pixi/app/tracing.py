@@ -443,4 +443,5 @@ def _provider_of(settings: "Settings", model: str) -> str:
     chosen = next((each for each in listed if each.name == model), settings.model)
     if runs_here(chosen):
         return "pixi"
-    return _PROVIDERS[api_of(chosen, native=wants_native(settings))]
+    api = api_of(chosen, native=wants_native(settings))
+    return _PROVIDERS.get(api, api)

@@ -44,9 +44,8 @@ class Walk(Struct):
     unknown: Counter[str] = field(default_factory=Counter)
     unseen: list[str] = field(default_factory=list)
     places: dict[str, Path] = field(default_factory=dict)
-    _links: list[tuple[str, str]] = field(
-        default_factory=list
-    )  # met and not followed yet: where to, path here
+    # Links that were met and are not followed yet: where to, path here.
+    _links: list[tuple[str, str]] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)  # real paths of folders and links: each is walked once
 
     def __post_init__(self) -> None:

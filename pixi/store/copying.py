@@ -18,7 +18,6 @@ need not share where a text holds a NUL. Values that the two write in different 
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from graphlib import TopologicalSorter
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -352,6 +351,8 @@ def _alike(value: Any, as_kept: Callable[[str], str]) -> Any:
 
 def parents_first(tables: Mapping[str, Table]) -> list[Table]:
     """Return tables in an order in which rows can be written."""
+    from graphlib import TopologicalSorter
+
     order = TopologicalSorter({name: sorted(tables[name].parents & tables.keys()) for name in sorted(tables)})
     return [tables[name] for name in order.static_order()]
 

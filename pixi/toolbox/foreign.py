@@ -23,7 +23,8 @@ class ForeignError(PixiError):
 class foreign:
     """Run a third-party function inside; `what` names it for people, e.g. `command 'wave'`.
 
-    Pixi's own errors, which such a function raises on purpose, pass through. It may be entered again and again.
+    Pixi's own errors, which such a function raises on purpose, pass through. One can be entered again and
+    again.
 
     Raises:
         ForeignError: anything else was raised.

@@ -1,5 +1,7 @@
 """Integrations that bring commands: for any model, from the start on, where the settings want them."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,11 @@ async def test_a_model_without_tools_has_it_too(tmp_path: Path, monkeypatch: pyt
     assert "You can also write [GIF: words]." in told.text
     assert '"[GIF: " line "]"' in (model.requests[0].grammar or "")
     assert [picture.words for picture in channel.pictures] == ["cat"]
+
+
+def test_pictures_alone_import_nothing_that_reads_and_searches_the_web() -> None:
+    code = "import sys, pixi.app.command_integrations; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = done.stdout.split()
+    assert "pixi.addons.pictures" in imported
+    assert not {"pixi.addons.web", "pixi.web.pages", "pixi.web.search_engines", "pixi.web.wiki"} & {*imported}

@@ -75,6 +75,25 @@ async def test_a_talk_that_another_process_answers_for_long_is_refused(
         assert len(server.requests) == 1
 
 
+async def test_a_bot_that_cannot_be_imported_is_told_of_and_tried_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*modules: str) -> None:
+        raise ImportError("half installed")
+
+    async with (
+        ScriptedOpenAI(stream("[SEND: alpha]", finish())) as server,
+        two(tmp_path, server) as (talks, _),
+        within("the errors and the answer"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(handlers, "import_beside", broken)
+            for _ in range(2):
+                with pytest.raises(ImportError, match="half installed"):
+                    await say(talks, "hi", "")
+        assert await say(talks, "hi", "") == ["alpha"]
+
+
 async def test_all_that_is_said_and_shown_is_gathered_in_order() -> None:
     news: list[str] = []
     channel = GatheringChannel(news.append)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pixi.app import builtin_integrations
+from pixi.app import tool_integrations
 from pixi.app.databases import DatabasePool
 from pixi.app.integrations import Integrations
 from pixi.app.reload import SettingsReloader
@@ -263,7 +263,7 @@ async def test_what_is_missing_is_named(world: World, monkeypatch: pytest.Monkey
     def missing() -> None:
         raise ConfigError('[web_search]: it needs `pip install "pixi-persona[web]"`')
 
-    monkeypatch.setattr(builtin_integrations, "require_ddgs", missing)
+    monkeypatch.setattr(tool_integrations, "require_ddgs", missing)
     for engine in ("duckduckgo", "native"):
         world.settings(f'[web_search]\nengine = "{engine}"\n')
         with pytest.raises(ConfigError, match=r"pip install"):
@@ -286,9 +286,9 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
         integrations = Integrations(engine.addon, engine.tools, engine.settings, library, print)
         for _ in range(2):
             with pytest.raises(ConfigError, match="query_blocks_wiki"):
-                await builtin_integrations.apply_wikis(integrations, settings)
+                await tool_integrations.apply_wikis(integrations, settings)
         tools.remove("mine")
-        await builtin_integrations.apply_wikis(integrations, settings)
+        await tool_integrations.apply_wikis(integrations, settings)
         brought = {tool.name for tool in tools if tool.source == "wiki:blocks"}
         assert brought == {"search_blocks_wiki", "query_blocks_wiki"}
         await integrations.close()
@@ -322,7 +322,7 @@ async def test_pages_that_hang_do_not_hold_up_other_hosts(
 
     stage = Stage()
     monkeypatch.setattr(guard, "_CONNECTIONS", 1)
-    monkeypatch.setattr(builtin_integrations, "Web", lambda: StagedWeb(stage))
+    monkeypatch.setattr(tool_integrations, "Web", lambda: StagedWeb(stage))
     world.settings("[web_pages]\nread = true\nrobots = false\n[wiki.wikipedia]\n")
     async with served({"/slow": hang, "/": hello_there}) as port, service_in(world.folder) as service:
         host = stage.put("pages.org", port)
@@ -349,7 +349,7 @@ async def test_wikipedia_is_asked_in_the_personas_language(
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     stage = Stage(tls=tls)
-    monkeypatch.setattr(builtin_integrations, "Web", lambda: StagedWeb(stage))
+    monkeypatch.setattr(tool_integrations, "Web", lambda: StagedWeb(stage))
     articles = {"苦力怕": Article("<p>苦力怕是一种会爆炸的生物。</p>")}
     async with ScriptedWiki(articles, name="維基百科", tls=speaking_tls("own")) as chinese:
         stage.put("zh.wikipedia.org", int(chinese.root.rpartition(":")[2]), as_port=443)

@@ -6,9 +6,9 @@ from unittest import mock
 import pytest
 
 from pixi.addons.server_history import SOURCE
-from pixi.app.builtin_integrations import apply_history
 from pixi.app.databases import DatabasePool
 from pixi.app.integrations import Integrations
+from pixi.app.tool_integrations import apply_history
 from pixi.core.errors import ConfigError
 from pixi.engine.engine import Engine
 from pixi.settings import Settings, load

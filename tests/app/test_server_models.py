@@ -94,7 +94,7 @@ import sys
 from pixi.cli import main
 sys.argv = ["pixi-persona", "chat", "--json"]
 code = main()
-foreign = {"ddgs", "httpx2", "mcp", "openai", "trafilatura"}
+foreign = {"ddgs", "httpx2", "mcp", "openai", "pixi.store.copying", "trafilatura"}
 print(sorted(foreign & sys.modules.keys()))
 sys.exit(code)
 """
@@ -102,7 +102,7 @@ sys.exit(code)
 
 @pytest.mark.nightly
 async def test_a_chat_at_a_chat_server_imports_nothing_of_the_others(tmp_path: Path) -> None:
-    """Nor what searches and reads the web, or asks other servers, as long as nobody wants it."""
+    """Nor what searches and reads the web, asks other servers, copies stores, as long as nobody wants it."""
     async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:
         model = f'[model]\nname = "m"\nbase_url = "{server.base_url}"\n'
         (tmp_path / "pixi.toml").write_text(f'{model}[web_search]\nengine = "native"\n')

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import builtin_integrations
+from pixi.app import tool_integrations
 from pixi.app.reload import SettingsReloader
 from tests.app.scene import hello, persona_file, reading, service_in, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI
@@ -39,7 +39,7 @@ async def test_it_goes_by_new_settings(
             assert again is not first
             assert again.personas == ("pixi",)
 
-            monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
+            monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
             caplog.clear()
             settings_file(tmp_path, server, READ)
             await reloading.reload()

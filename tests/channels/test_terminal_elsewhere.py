@@ -148,8 +148,8 @@ async def test_a_reply_that_was_cut_is_told_of_once(window: Talk, other: Elsewhe
     assert window.screen.getvalue().count(TAKEN_OVER) == 1
 
 
-async def test_what_is_entered_just_as_another_takes_the_talk_waits_until_it_is_back(
-    window: Talk, other: Elsewhere
+async def test_what_is_entered_just_as_another_takes_the_talk_waits_until_it_is_back_and_no_longer(
+    window: Talk, other: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window.keys.send_text("\r")
     await until(lambda: "take over" in other.calls)
@@ -157,6 +157,7 @@ async def test_what_is_entered_just_as_another_takes_the_talk_waits_until_it_is_
     window.terminal.entered("just now")
     await until(lambda: window.terminal.status() == HOW)
     assert other.heard == []
+    monkeypatch.setattr(live, "_LOOK_SECONDS", math.inf)
     window.keys.send_text("\r")
     await until(lambda: other.heard == ["just now"])
 

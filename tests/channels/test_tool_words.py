@@ -18,6 +18,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("read_page", {"url": "https://a.example/b"}, "reads https://a.example/b"),
     ("remember", {"fact": "they like tea"}, "remembers “they like tea”"),
     ("recall", {"query": ""}, "thinks back"),
+    ("recall", {"query": " "}, "thinks back"),
     ("search", {"query": "x"}, "uses search: query x"),
     ("roll_dice", {}, "uses roll_dice"),
     ("convert", {"degrees": 375, "to": "celsius"}, "uses convert: degrees 375, to celsius"),

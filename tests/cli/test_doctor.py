@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app.builtin_integrations import GIF_BASES
+from pixi.app import databases
+from pixi.app.command_integrations import GIF_BASES
 from pixi.app.doctor import checks as doctor
 from pixi.app.doctor import servers
 from pixi.app.doctor.servers import Finding
@@ -268,7 +270,9 @@ async def test_all_that_keeps_personas_from_starting_is_told_with_its_line(tmp_p
     assert not any(finding.ok for finding in default)
 
 
-async def test_databases(tmp_path: Path) -> None:
+async def test_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "EACH_SECONDS", 60.0)  # a loaded machine may need more than three
+    monkeypatch.setattr(databases, "ALL_SECONDS", 60.0)
     place = tmp_path / "databases"
     for name in ("good", "mixed", "empty"):
         (place / name).mkdir(parents=True)
@@ -355,14 +359,14 @@ def run(config: Path | None = None) -> int:
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pixi.app import builtin_integrations
+    from pixi.app import tool_integrations
 
     assert await findings(servers.check_web_pages, settings(tmp_path)) == []
     given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
     assert str(await only(servers.check_web_pages, given)) == (
         "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
     )
-    monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
+    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
     found = await only(servers.check_web_pages, given)
     assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
 
@@ -463,3 +467,13 @@ def test_a_store_that_others_may_read_is_told_of(home: Path) -> None:
     (home / "pixi.db").chmod(0o644)
     said = "fail store — others on this machine may read pixi.db: chmod 600 pixi.db"
     assert any(line.startswith(said) for line in found_by(doctor.check_store))
+
+
+@pytest.mark.parametrize(("cluster", "imported"), [(False, ""), (True, "pixi.app.cluster.state")])
+def test_gateways_and_workers_are_imported_where_they_are_asked_about(cluster: bool, imported: str) -> None:
+    code = (
+        "import sys; from pixi.app.doctor.checks import checks; "
+        f"checks(cluster={cluster}); print(*sys.modules.keys() & {{'pixi.app.cluster.state'}})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == imported

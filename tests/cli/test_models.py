@@ -242,10 +242,8 @@ async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
     told = capsys.readouterr()
     assert "wants a key" in told.err
     rows = [json.loads(line) for line in told.out.splitlines()]
-    assert (rows[0]["first_seconds"], rows[0]["sent"]) == (
-        None,
-        [],
-    )  # the persona's excuse is not the model's
+    # The persona's excuse is not the model's.
+    assert (rows[0]["first_seconds"], rows[0]["sent"]) == (None, [])
     assert (rows[-1]["valid"], rows[-1]["of"]) == (0, 5)
 
 

@@ -164,8 +164,10 @@ def test_or_to_the_end_of_the_reply(undecided: str) -> None:
 
 
 def test_all_others_are_carried_out_at_their_bracket() -> None:
+    assert len(UNDOUBTED) > 10
     for reply in UNDOUBTED:
-        assert isinstance(CommandStream(NAMES).feed(reply)[-1], CommandEnded), reply
+        with row(reply):
+            assert isinstance(CommandStream(NAMES).feed(reply)[-1], CommandEnded)
 
 
 def test_reasoning_that_never_ends_leaves_nothing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixi.app import builtin_integrations
+from pixi.app import command_integrations
 from pixi.core.errors import ConfigError
 from tests.end_to_end.bot import PERSONA, scene
 from tests.servers.scripted_gifs import KEY, frames, gif_services, moving
@@ -25,7 +25,7 @@ async def test_a_service_s_picture_is_posted_in_its_place(
     caplog.set_level(logging.DEBUG)
     reply = "[SEND: look]\n[GIF: excited cat]\n[SEND: me, today]"
     async with gif_services() as services, scene(tmp_path, reply, "[SEND: bye]") as here:
-        monkeypatch.setitem(builtin_integrations.GIF_BASES, engine, services.base)
+        monkeypatch.setitem(command_integrations.GIF_BASES, engine, services.base)
         async with here.bot(gifs__engine=engine, gifs__api_key=KEY, discord__faces=faces) as service:
             await here.ask("how are you?")
             await here.discord.wait_for(lambda: len(here.posts()) == 3)
@@ -49,7 +49,7 @@ async def test_it_is_looked_for_while_the_persona_still_types_what_stands_before
         gif_services() as services,
         scene(tmp_path, "[SEND: wait, i have just the thing]\n[GIF: cat]", personas={"pixi": PAUSED}) as here,
     ):
-        monkeypatch.setitem(builtin_integrations.GIF_BASES, "klipy", services.base)
+        monkeypatch.setitem(command_integrations.GIF_BASES, "klipy", services.base)
         async with here.bot(gifs__engine="klipy", gifs__api_key=KEY):
             await here.ask()
             async with within("a search"):
@@ -125,7 +125,7 @@ async def test_a_reply_that_is_given_up_leaves_no_search_behind(
 ) -> None:
     async with gif_services() as services, scene(tmp_path, ["[GIF: cat", Until(asyncio.Event())]) as here:
         services.until = asyncio.Event()
-        monkeypatch.setitem(builtin_integrations.GIF_BASES, "klipy", services.base)
+        monkeypatch.setitem(command_integrations.GIF_BASES, "klipy", services.base)
         async with here.bot(gifs__engine="klipy", gifs__api_key=KEY) as service:
             await here.ask()
             async with within("a search"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import builtin_integrations
+from pixi.app import command_integrations
 from tests.end_to_end.program import chat, on_terminal
 from tests.servers.scripted_gifs import KEY, gif_services, moving
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
@@ -34,7 +34,7 @@ async def test_as_json_a_picture_is_an_event_and_its_command_another(
 ) -> None:
     async with gif_services() as services, ScriptedOpenAI(REPLY) as server:
         given = words(tmp_path, server, engine="klipy", api_key=KEY)
-        monkeypatch.setitem(builtin_integrations.GIF_BASES, "klipy", services.base)
+        monkeypatch.setitem(command_integrations.GIF_BASES, "klipy", services.base)
         ended = await chat(tmp_path, "hi\n", "--json", *given)
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert [event["event"] for event in events] == ["turn_start", "picture", "command", "send", "turn_end"]

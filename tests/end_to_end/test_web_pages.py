@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pixi.app import builtin_integrations, open_engine
+from pixi.app import open_engine, tool_integrations
 from pixi.channels.terminal.lines import seat
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
@@ -63,7 +63,7 @@ async def kitchen(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kitchen]:
         return web.Response(text=ARTICLE, content_type="text/html")
 
     stage = Stage()
-    monkeypatch.setattr(builtin_integrations, "Web", lambda: StagedWeb(stage))
+    monkeypatch.setattr(tool_integrations, "Web", lambda: StagedWeb(stage))
     async with served({"/pancakes": page}) as port:
         yield Kitchen(f"{stage.put('kitchen.pixi-web.net', port)}/pancakes", asked)
 
@@ -158,7 +158,7 @@ async def test_who_has_the_tool(tmp_path: Path, kitchen: Kitchen) -> None:
 async def test_without_what_reads_pages_the_start_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builtin_integrations, "find_spec", lambda name: None)
+    monkeypatch.setattr(tool_integrations, "find_spec", lambda name: None)
     async with ScriptedOpenAI(DONE) as server:
         with pytest.raises(ConfigError, match=r'needs `pip install "pixi-persona\[web\]"`'):
             async with talking(settings_in(tmp_path, server), "hi"):

@@ -37,9 +37,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, str(tmp_path / "home"))
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(
-        "huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100_000
-    )  # many pieces, as of a model
+    # Many pieces, as of a model.
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 100_000)
     return cache_folder()
 
 

@@ -281,9 +281,8 @@ async def say_all(here: Here, talk: str) -> None:
 
 
 async def _file(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, str]:
-    name = f"{name}.txt".translate(
-        dict.fromkeys((*range(32), 127, 34, 59, 92), "_")
-    )  # what a header may hold
+    # What a header may hold.
+    name = f"{name}.txt".translate(dict.fromkeys((*range(32), 127, 34, 59, 92), "_"))
     form = aiohttp.FormData(quote_fields=False)
     form.add_field("file", b"words", filename=name, content_type="text/plain")
     async with http.post(f"{url}/api/files", data=form) as answer:

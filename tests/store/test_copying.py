@@ -401,9 +401,8 @@ async def test_a_target_that_holds_something_else_is_left_as_it_is(
     assert "holds something else" in refused(other, file)
     copied = f"{other}.again"
     copy(file, copied)
-    change(
-        copied, "UPDATE memories SET text = 'another' WHERE id = (SELECT max(id) FROM memories)"
-    )  # with as many rows
+    # With as many rows.
+    change(copied, "UPDATE memories SET text = 'another' WHERE id = (SELECT max(id) FROM memories)")
     assert "holds something else" in refused(file, copied)
 
 

@@ -60,3 +60,10 @@ def test_what_a_foreign_function_raises_gets_a_name_and_loses_its_text(
 def test_what_is_raised_on_purpose_passes() -> None:
     with pytest.raises(ChannelError, match="gone"), foreign("command 'wave'"):
         raise ChannelError("gone")
+
+
+def test_one_guard_serves_many_functions() -> None:
+    guard = foreign("what looks on")
+    for _ in range(2):
+        with pytest.raises(ForeignError), guard:
+            raise ValueError

@@ -29,6 +29,7 @@ from psycopg import Error as DatabaseError
 from pixi.app.cluster.shared_rates import LentConnection, SharedRates, connect_unsynced
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
+from pixi.core.lru import LRU
 from pixi.store.postgres.address import Address, read_address, store_error
 
 _log = logging.getLogger("pixi.http")
@@ -47,6 +48,7 @@ _READY_SECONDS = 10.0
 _ECHO_SECONDS = 5.0  # until what is said is heard here: the database is there, but slow
 _AGAIN_SECONDS = 1.0  # until a database that is away is tried again
 _BYE_SECONDS = 2.0  # in which the others are told of the end
+_MOST_SENDERS = 1_000  # of which is known what they said already
 _KIND = "serve"
 _FORGOT = "forgot "  # what the store says of a person, see `Store.forget`
 _SEND = """
@@ -71,6 +73,15 @@ class _Sender:
     may_skip: bool = True  # the next part may have any higher number, and begins messages
     parts: list[str] = field(default_factory=list)  # of messages that are not whole yet
 
+    def begin_anew(self) -> None:
+        """Note that parts may be missed, or come again, as their sender does not know that they arrived.
+
+        Whole messages are not taken twice. Of one that is not whole, all parts are waited for again.
+        """
+        self.next -= len(self.parts)
+        self.parts.clear()
+        self.may_skip = True
+
 
 class NotifyBus:
     """Carries what a server says to its peers, and theirs to it. To be opened by `connected`.
@@ -92,7 +103,7 @@ class NotifyBus:
         self._size = 0  # in bytes, of what waits
         self._more = asyncio.Event()
         self._number = 0  # of the next part
-        self._senders: dict[str, _Sender] = {}
+        self._senders: LRU[str, _Sender] = LRU(_MOST_SENDERS)  # gone ones, too: they may come back
         self._looks = 0  # how often it was looked who is there
         self._heard: dict[str, int] = {}  # the look since which another process was heard last
         self._echo = asyncio.Event()  # this process heard what it said since the present look began
@@ -133,10 +144,8 @@ class NotifyBus:
                     self._ahead = began - found[0][0]
                     self._peers.hello()
                     if ready.is_set():
-                        for sender in self._senders.values():
-                            # Not `next`: parts are sent again whose sender does not know that they arrived.
-                            sender.may_skip = True
-                            sender.parts.clear()
+                        for name in self._senders:
+                            self._sender(name).begin_anew()
                         self._peers.missed()
                     ready.set()
                     async for notice in session.notifies():
@@ -161,7 +170,7 @@ class NotifyBus:
         if self._silence_of(given["name"]) >= STILL_LOOKS:  # it may have said less than it did meanwhile
             self._peers.doubt_all()
         self._heard[given["name"]] = self._looks
-        sender = self._senders.setdefault(given["name"], _Sender())
+        sender = self._sender(given["name"])
         begins, ends = given["begins"] == "1", given["ends"] == "1"
         if number < sender.next or (sender.may_skip and not begins):
             return
@@ -175,6 +184,13 @@ class NotifyBus:
             whole, sender.parts = "".join(sender.parts), []
             for line in whole.split("\n"):
                 self._peers.receive(given["name"], line.encode())
+
+    def _sender(self, name: str) -> _Sender:
+        sender = self._senders.get(name)
+        if sender is None:
+            sender = _Sender()
+            self._senders.put(name, sender)
+        return sender
 
     async def pass_on(self) -> None:
         """Send what is to be sent, until cancelled."""
@@ -219,6 +235,7 @@ class NotifyBus:
             # connect anew at that moment, and say what they follow but once.
             known = set(self._peers.others)
             self._looks += 1
+            self._heard = {name: self._heard.get(name, self._looks) for name in known}
             try:
                 if known:
                     await self._look_for(known)
@@ -229,7 +246,7 @@ class NotifyBus:
 
     def _silence_of(self, name: str) -> int:
         """Return in how many looks on end another process was not heard."""
-        return self._looks - self._heard.setdefault(name, self._looks)
+        return self._looks - self._heard.get(name, self._looks)
 
     async def _look_for(self, known: Iterable[str]) -> None:
         """See which of these are gone.
@@ -247,8 +264,8 @@ class NotifyBus:
         there = {name for (name,) in found}
         for name in known:
             if name not in there and self._silence_of(name):
-                self._senders.pop(name, None)
-                self._heard.pop(name, None)
+                self._sender(name).begin_anew()
+                del self._heard[name]
                 self._peers.gone(name)
 
     async def _connected(self) -> AsyncConnection[Any]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.app.cluster.state import check_cluster
 from pixi.app.doctor.servers import (
     Finding,
     check_discord,
@@ -358,6 +357,11 @@ def checks(progress: Reporter = silent, *, cluster: bool = False) -> tuple[Check
         progress: told what takes long, and "" when nothing does any more.
         cluster: whether to look at gateways and workers.
     """
+    of_cluster: tuple[Check, ...] = ()
+    if cluster:
+        from pixi.app.doctor.cluster import check_cluster
+
+        of_cluster = (check_cluster,)
     return (
         check_settings,
         check_key,
@@ -375,7 +379,7 @@ def checks(progress: Reporter = silent, *, cluster: bool = False) -> tuple[Check
         check_wikis,
         check_gifs,
         # Before the store is opened, which brings its tables up to date.
-        *([check_cluster] if cluster else []),
+        *of_cluster,
         check_store,
         check_limits,
         check_discord,

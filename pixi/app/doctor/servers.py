@@ -262,7 +262,7 @@ async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
     pages = settings.web_pages
     if not pages.read:
         return
-    from pixi.app.builtin_integrations import require_page_reader
+    from pixi.app.tool_integrations import require_page_reader
 
     try:
         require_page_reader()
@@ -354,7 +354,7 @@ async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
     """
     if settings.gifs.engine == "off":
         return
-    from pixi.app.builtin_integrations import gif_source_of
+    from pixi.app.command_integrations import gif_source_of
     from pixi.fetching.web import Web
     from pixi.web.gif_sources import GifError, GifFolder
 

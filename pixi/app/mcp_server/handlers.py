@@ -210,14 +210,14 @@ class McpTalks:
         return await asyncio.shield(self._service)
 
     async def _keep(self, opened: "asyncio.Future[BotService]") -> None:
-        await import_beside("pixi.app.service")
-        from pixi.app.service import open_service
-
         try:
+            await import_beside("pixi.app.service")
+            from pixi.app.service import open_service
+
             async with open_service(self._settings, report=self._report) as service:
                 opened.set_result(service)
                 await self._over.wait()
-        except PixiError as error:
+        except Exception as error:
             if opened.done():
                 raise
             opened.set_exception(error)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pixi.app.service import BotService
-from pixi.app.studio import databases, health, live, people, persona, talks, usage, why
+from pixi.app.studio import databases, health, live, mcp, people, persona, talks, usage, why
 from pixi.core.routes import AddonRoute
 
 _SCREENS = (
@@ -17,7 +17,7 @@ _SCREENS = (
     databases.routes,
     usage.routes,
     health.routes,
-    health.mcp_routes,
+    mcp.routes,
 )
 
 

@@ -6,6 +6,8 @@ a persona's looks like a notice. Only what is certainly code is left as it is. W
 depends on all that stands before: a backtick or a mark of bold, italics, a spoiler may pair with one inside.
 So a block or span counts as code only where nothing before can meddle with it; all else is treated as text,
 where the price of a mistake is a host too many.
+
+In a persona's words, a name also becomes a mention here, and a ping that is not allowed is broken.
 """
 
 import re
@@ -92,10 +94,7 @@ LEFT_ALONE = (
 )
 """Matches code, markup and addresses, in which no name is replaced."""
 
-_MENTION = re.compile(r"<@\d{1,20}>")
 _PING = re.compile(r"<@(?P<role>&)?!?(?P<id>\d{1,20})>|@(?:everyone|here)", re.IGNORECASE)
-_LONGEST_MENTIONED = 40  # characters of a name; Discord allows 32
-_MENTIONS = 20  # are compared in one message
 _NOBODY = frozenset(("everyone", "here"))  # names that ping, whoever bears them
 
 
@@ -132,27 +131,6 @@ def without_pings(text: str, allowed: discord.AllowedMentions) -> str:
 
     quiet = broken("@\u200b")
     return quiet if units(quiet) <= LIMIT else broken("＠")
-
-
-def may_be(posted: str, text: str) -> bool:
-    """Return whether a posted text is this one, where one person's name may have become their mention."""
-    return posted == text or any(
-        _may_be(posted, text, mention) for mention in {match[0] for match in _MENTION.finditer(posted)}
-    )
-
-
-def _may_be(posted: str, text: str, mention: str) -> bool:
-    first, *others = posted.split(mention)
-    places = {len(first)} if text.startswith(first) else set()
-    for piece in others[:_MENTIONS]:  # a name stands before each
-        places = {
-            place + length + len(piece)
-            for place in places
-            if text.startswith("@", place)
-            for length in range(2, _LONGEST_MENTIONED + 2)
-            if text.startswith(piece, place + length)
-        }
-    return len(text) in places
 
 
 def _end(name: str) -> str:

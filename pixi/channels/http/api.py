@@ -45,8 +45,8 @@ from pixi.channels.http.requests import (
     read_query,
     said_by_page,
     server_of,
-    text_of_parts,
     wants_adaptive,
+    words_in,
     wrong_field,
 )
 from pixi.channels.http.streams import Events, Face, write_stream
@@ -250,7 +250,7 @@ class Api:
         else:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
-            message_id, text = said_by_page(last, text_of_parts(last.get("parts")), at, files)
+            message_id, text = said_by_page(last, words_in(last.get("parts")), at, files)
             replaces = partial(self._replaced, talk, asked, message_id, text)
             keyed = keyed_request(request, principal.id, asked, talk.persona, message_id=message_id)
             reply = await self.talks.begin(talk, text, message_id, (), files, replaces=replaces, keyed=keyed)
@@ -294,9 +294,11 @@ class Api:
             if not people:
                 raise wrong_field("/messages", "There is no message of a user to answer.")
             place_of_last = asked.messages.index(people[-1])
-            files = attachments_in(people[-1].get("content"))
+            content = people[-1].get("content")
+            files = attachments_in(content)
             at = f"/messages/{place_of_last}"
-            client_id, text = said_by_page(people[-1], text_of_parts(people[-1].get("content")), at, files)
+            words = content if isinstance(content, str) else words_in(content)
+            client_id, text = said_by_page(people[-1], words, at, files)
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
             turn = last_turn(asked.messages[:place_of_last])

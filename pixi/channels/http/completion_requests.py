@@ -12,7 +12,7 @@ from pixi.channels.http.access import Problem
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.reconciliation import ClientLine
-from pixi.channels.http.requests import decode_body, text_of_parts
+from pixi.channels.http.requests import decode_body, texts_in
 
 _MESSAGES = 2_000
 _STOPS = 16
@@ -154,11 +154,12 @@ def _said(messages: Sequence[SentMessage]) -> tuple[str, tuple[Attachment, ...],
     contents: list[Any] = []
     system: list[str] = []
     for message in messages:
-        text = text_of_parts(message.content)
+        content = message.content
+        text = content if isinstance(content, str) else "\n".join(texts_in(content))
         match message.role:
             case "user" | "assistant" as role:
                 lines.append(ClientLine(role, text))
-                contents.append(message.content)
+                contents.append(content)
             case "system" | "developer":
                 system.append(text)
     at = len(lines) - 1  # the last message of a person

@@ -492,10 +492,13 @@ class Peers:
             return
         feed = channel.feed
         if message.so_far:
-            turns = {form["turn"] for form in message.forms if form is not None}
-            if feed.turn or not turns:
+            turn = max((form["turn"] for form in message.forms if form is not None), default=0)
+            is_next = feed.turn == feed.turn_elsewhere < turn and self._writers.get(talk) != other
+            if not turn or (feed.turn and not is_next):
                 return  # its beginning is here already
-            feed.turn_elsewhere = max(turns)  # what began it may be kept no more
+            if feed.turn:
+                feed.lose()  # of the turn before, nobody knows the end
+            feed.turn_elsewhere = turn  # what began it may be kept no more
             self._writers[talk], channel.protocol = other, message.protocol
         for form in message.forms:
             if form is not None and form["event"] == "turn_start":
@@ -593,7 +596,7 @@ class Peers:
 
     def doubt_all(self) -> None:
         """Note that turns of any talk that is open here may end from now on of which nobody tells here."""
-        for address in dict(self._channels.items()):
+        for address, _ in self._channels.items():  # noqa: PERF102 - a list of pairs, no dict
             self._doubt(address)
 
     def _doubt(self, address: str) -> None:

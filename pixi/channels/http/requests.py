@@ -78,13 +78,16 @@ def has_messages(body: bytes) -> bool:
         return False
 
 
-def text_of_parts(content: object) -> str:
-    """Return the words of a message's content: a text, or a list of parts of which some are text."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
+def texts_in(parts: object) -> list[str]:
+    """Return the texts in a list of parts, empty ones among them; where it is no list, none."""
+    listed = parts if isinstance(parts, list) else []
+    texts = [part.get("text") for part in listed if isinstance(part, dict) and part.get("type") == "text"]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def words_in(parts: object) -> str:
+    """Return the texts of a message's parts that have words in them, joined."""
+    return "\n".join(filter(str.strip, texts_in(parts)))
 
 
 def said_by_page(

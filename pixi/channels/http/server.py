@@ -133,9 +133,8 @@ class HttpServer:
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
         self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
         self._spoke: set[web.RequestHandler] = set()  # connections on which a request came
-        self._visitor_origins: set[str] = (
-            set()
-        )  # origins of publishable keys, as of the last request from elsewhere
+        # Origins of publishable keys, as of the last request from elsewhere.
+        self._visitor_origins: set[str] = set()
         self._app = web.Application(
             middlewares=[_answer_problems, self._guard], client_max_size=rules.max_body_bytes
         )

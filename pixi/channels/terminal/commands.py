@@ -1,4 +1,4 @@
-"""The terminal's own commands, which begin with a slash: how Tab completes them, and what each tells."""
+"""The terminal's own commands, `/…`: how Tab completes them, what they tell, and how some change the talk."""
 
 import asyncio
 import json

@@ -37,7 +37,8 @@ _OF_A_SOURCE = re.compile(r"(search|query)_(.+)_(?:database|wiki)")
 _LONGEST = 80  # characters of an argument
 _MOST_ARGUMENTS = 4
 CHUNK_BYTES = 65_536
-_TAKEN = Failed(TAKEN_OVER)
+TAKEN = Failed(TAKEN_OVER)
+"""Tells that another window has the talk now."""
 OWN_SECONDS = 30.0
 """Time that lines wait for the end of a reply that another window of the talk is writing."""
 _LOOK_SECONDS = 1.0  # between looks whether another window has the talk
@@ -55,8 +56,8 @@ def call_in_words(tool: str, arguments: Mapping[str, Any]) -> str:
     if kind in _WORDS and (source or kind not in ("search", "query")):
         with_it, without, keys = _WORDS[kind]
         for key in keys.split():
-            if arguments.get(key):
-                return with_it.format(_plain(arguments[key]), name=name)
+            if given := _plain(arguments.get(key) or ""):
+                return with_it.format(given, name=name)
         return without.format(name=name)
     told = ", ".join(
         f"{_plain(key)} {_plain(value)}" for key, value in [*arguments.items()][:_MOST_ARGUMENTS]
@@ -282,7 +283,7 @@ class LinesChannel(Channel):
         self._reading.happened(event)
         if self._reading.reads != (self._told is not None):
             self._tell_of_reading()
-        if event == _TAKEN or (isinstance(event, TurnEnded) and event.finish == "error"):
+        if event == TAKEN or (isinstance(event, TurnEnded) and event.finish == "error"):
             self.failed = True
         if self.as_json:
             elapsed = round(time.monotonic() - self._received, 3)

@@ -31,13 +31,13 @@ from pixi.channels.terminal.commands import (
     usage,
     why,
 )
-from pixi.channels.terminal.lines import TerminalUser
+from pixi.channels.terminal.lines import TAKEN, TerminalUser
 from pixi.channels.terminal.rows import Line, drawn
 from pixi.channels.terminal.screen import Screen
 from pixi.channels.terminal.transcript import TICK_SECONDS, ReplyStatus, Transcript
 from pixi.core.channel import TAKEN_OVER, Channel, Question
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, Reporter, StoreError
-from pixi.core.events import Failed, Sent, TurnEnded, TurnEvent, Verdict
+from pixi.core.events import Sent, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Abilities, Card, Image, Message, Picture, Rights
 from pixi.core.persona import shortcomings
 from pixi.core.untrusted import printable_line
@@ -46,7 +46,6 @@ from pixi.store.kept import TurnRecord
 
 _LOOK_SECONDS = 1.0  # between looks whether another window has the talk
 _RESUME_SECONDS = 900.0  # age up to which a message is answered, or answered to its end, after a start
-_TAKEN = Failed(TAKEN_OVER)
 
 OpenAnswering = Callable[[Reporter, Reporter, Reporter], AbstractAsyncContextManager[ChannelEngine]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
@@ -176,7 +175,7 @@ class LiveTerminal(Channel):
         self._status.happened(event)
         if isinstance(event, TurnEnded):
             self._shown_until = time.time()
-        if event != _TAKEN:  # who has the talk now is asked with the next look
+        if event != TAKEN:  # who has the talk now is asked with the next look
             self._transcript.happened(event)
         self._screen.changed()
 
@@ -273,11 +272,11 @@ class LiveTerminal(Channel):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_SECONDS):
                         await self._news.wait()
-                self._news.clear()
                 with suppress(StoreError):
                     if await answering.owned_elsewhere(talk):
                         await answering.stop(talk)
                         break
+                self._news.clear()
                 while self._inbox:
                     await self._give(answering, self._inbox.popleft())
                     settled.cancel()

@@ -1,4 +1,4 @@
-"""A talk as it is shown on a terminal: events in, styled lines out; no terminal needed."""
+"""A talk as a terminal shows it, and the state of a reply: events in, lines out; no terminal needed."""
 
 import time
 from collections.abc import Iterator, Sequence

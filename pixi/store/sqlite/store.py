@@ -8,10 +8,9 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from pixi.core.errors import ConfigError, Reporter, StoreError
-from pixi.store.copying import Table, Values
 from pixi.store.database import Within, older_version, on_error
 from pixi.store.layout import latest_version
 from pixi.store.sqlite import faults, schema
@@ -21,6 +20,9 @@ from pixi.store.sqlite.salvage import is_whole
 from pixi.store.sqlite.schema import empty_wal
 from pixi.store.store import Store
 from pixi.store.writer import Writer
+
+if TYPE_CHECKING:
+    from pixi.store.copying import Table, Values
 
 T = TypeVar("T")
 
@@ -293,13 +295,15 @@ class SqliteSide(SqliteConnection):
         """
         return cls(schema.connect(path, unfinished=True), path)
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> "dict[str, Table]":
         """See `StoreSide.tables`. Names count without case, and are given in small letters."""
         found = self.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         names = [name for (name,) in found if not name.startswith("sqlite_")]
         return {table.name: table for table in map(self._table, names)}
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> "Table":
+        from pixi.store.copying import Table
+
         columns = self.execute("SELECT name, type, pk FROM pragma_table_info(?)", (name,)).fetchall()
         parents = self.execute('SELECT "table" FROM pragma_foreign_key_list(?)', (name,)).fetchall()
         keys = [(place, column.lower(), kind) for column, kind, place in columns if place]
@@ -312,11 +316,11 @@ class SqliteSide(SqliteConnection):
             keys[0][1] if numbered else "",
         )
 
-    def rows(self, statement: str, name: str) -> Iterator[Values]:
+    def rows(self, statement: str, name: str) -> "Iterator[Values]":
         """See `StoreSide.rows`."""
         yield from self.execute(statement)
 
-    def last_number(self, table: Table) -> int:
+    def last_number(self, table: "Table") -> int:
         """See `StoreSide.last_number`."""
         if not table.numbered:
             return 0
@@ -326,7 +330,7 @@ class SqliteSide(SqliteConnection):
             given = self.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table.name,)).fetchone()
         return max(highest or 0, given[0] if given else 0)
 
-    def set_last_number(self, table: Table, number: int) -> None:
+    def set_last_number(self, table: "Table", number: int) -> None:
         """See `StoreSide.set_last_number`. Most tables of a file count on from the highest that they hold."""
         (made,) = self.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table.name,)).fetchone()
         if "AUTOINCREMENT" in made.upper():

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord.calls import Json
+from pixi.testing.discord.ids import moment, time_of
 from pixi.testing.discord.messages import Allowed, FakeMessage, FileGiven, MessageDraft, Reaction, uploads
-from pixi.testing.discord.users import NONE, FakeRole, Permission, User, moment, time_of
+from pixi.testing.discord.users import NONE, FakeRole, Permission, User
 
 if TYPE_CHECKING:
     from pixi.testing.discord.guilds import Guild

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pixi.testing.discord.calls import Json, invalid, within
-from pixi.testing.discord.users import Snowflakes
+from pixi.testing.discord.ids import Snowflakes
 
 CHAT, MESSAGE = 1, 3
 SUBCOMMAND, GROUP = 1, 2

@@ -11,9 +11,10 @@ from pixi.testing.discord import routing
 from pixi.testing.discord.calls import ApiCall, Json, fault, invalid, snowflake
 from pixi.testing.discord.channels import WRITABLE, FakeChannel, Typing
 from pixi.testing.discord.guilds import Guild, in_channel, may_send
+from pixi.testing.discord.ids import moment
 from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, Allowed, FakeMessage, MessageDraft, Reaction
 from pixi.testing.discord.routing import ApiAnswer, ApiRoute, guild_of, message_in, need, number, visible
-from pixi.testing.discord.users import P, moment
+from pixi.testing.discord.users import P
 from pixi.testing.discord.world import World
 
 MOST_REACTIONS = 20

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pixi.testing.discord.calls import Json, fault
-from pixi.testing.discord.users import User, moment, time_of
+from pixi.testing.discord.ids import moment, time_of
+from pixi.testing.discord.users import User
 
 if TYPE_CHECKING:
     from pixi.testing.discord.channels import FakeChannel, Webhook

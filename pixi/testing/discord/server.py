@@ -18,10 +18,11 @@ from pixi.testing.discord.channels import FakeChannel
 from pixi.testing.discord.commands import FakeCommand
 from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Gateway, GatewayConnection
 from pixi.testing.discord.guilds import Guild
+from pixi.testing.discord.ids import Snowflakes
 from pixi.testing.discord.interactions import Interaction, OptionValue
 from pixi.testing.discord.messages import FakeMessage
 from pixi.testing.discord.routing import Rest
-from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, Snowflakes, User
+from pixi.testing.discord.users import EVERYONE, NONE, Member, Permission, User
 from pixi.testing.discord.world import LIMIT, World
 
 # ruff: noqa: ASYNC109 — a test says how long it waits, in the call

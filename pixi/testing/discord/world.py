@@ -11,6 +11,7 @@ from pixi.testing.discord.calls import Json
 from pixi.testing.discord.channels import FakeChannel, Webhook
 from pixi.testing.discord.commands import Commands
 from pixi.testing.discord.guilds import Guild, in_channel
+from pixi.testing.discord.ids import Snowflakes
 from pixi.testing.discord.messages import (
     EPHEMERAL,
     REPLY,
@@ -25,7 +26,7 @@ from pixi.testing.discord.messages import (
     attach,
     without_content,
 )
-from pixi.testing.discord.users import Emoji, Permission, Snowflakes, User
+from pixi.testing.discord.users import Emoji, Permission, User
 
 if TYPE_CHECKING:
     from pixi.testing.discord.gateway import Gateway

@@ -13,8 +13,9 @@ import pytest
 
 from pixi.app.cluster.gateway import Recorder, ShardClaim, open_gateway
 from pixi.app.cluster.queue import ConversationQueue, open_queue
-from pixi.app.cluster.state import ClusterGauges, check_cluster, gateway_label, read_processes
+from pixi.app.cluster.state import ClusterGauges, gateway_label, read_processes
 from pixi.app.doctor import checks
+from pixi.app.doctor.cluster import check_cluster
 from pixi.app.metrics import monitoring_port
 from pixi.app.studio.health import QueueForm, _cluster
 from pixi.cli.frame import run

@@ -14,7 +14,7 @@ import pytest
 from pixi.app.doctor import checks
 from pixi.app.doctor.servers import Finding
 from pixi.app.service import BotService
-from pixi.app.studio import health
+from pixi.app.studio import health, mcp
 from pixi.core.routes import AddonRoute
 from tests.app.studio.desk import Desk, desk_in
 from tests.mcp.scene import ROGUE
@@ -25,7 +25,7 @@ _log = logging.getLogger("pixi.tests")
 
 
 def routes(service: BotService) -> list[AddonRoute]:
-    return [*health.routes(service), *health.mcp_routes(service)]
+    return [*health.routes(service), *mcp.routes(service)]
 
 
 def rogue(*words: str) -> str:

@@ -165,7 +165,9 @@ class RestDiscord:
             case ("PATCH", ["guilds", _, "members", "@me"]):
                 self.member |= asked.body
                 return 200, {**member_of([]), "user": user(BOT), "nick": self.member.get("nick")}
-            case ("GET", ["channels", channel]) if int(channel) in (GENERAL, DM):
+            case ("GET", ["channels", channel]) if int(channel) == GENERAL:
+                return 200, _place(GENERAL, 0, "general")
+            case ("GET", ["channels", channel]) if int(channel) == DM:
                 return 200, {"id": channel, "type": 1, "recipients": [user(MO)], "last_message_id": None}
             case _:
                 return 404, {"code": 10003, "message": "Unknown Channel"}

@@ -56,8 +56,10 @@ def mark(here: Incoming, payload: dict[str, Any]) -> None:
 
 async def test_at_the_first_start_nothing_was_missed(here: Incoming) -> None:
     here.sent("Pixi?", 60)
+    back = Return(here)
 
-    assert await Return(here).catch_up() == []
+    assert await back.catch_up(direct=True) == []
+    assert back.marks.marks.keys() == {catch_up._NOWHERE}
     assert here.rest.asked == []
 
 

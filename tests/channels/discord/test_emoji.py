@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.outgoing.emoji import EmojiNames, OwnEmoji, emoji_markup, find_emoji
+from tests.rows import row
 
 WAVE, CAKES, DANCE = OwnEmoji(1, "PixiWave"), OwnEmoji(2, "fire"), OwnEmoji(3, "blob_dance", animated=True)
 OWN = (WAVE, CAKES, DANCE)
@@ -113,7 +114,8 @@ MEANT: list[tuple[str, str | OwnEmoji | None]] = [
 
 def test_what_is_meant(names: EmojiNames) -> None:
     for text, meant in MEANT:
-        assert find_emoji(text, names, OWN) == meant, text
+        with row(text):
+            assert find_emoji(text, names, OWN) == meant
 
 
 @pytest.mark.parametrize(

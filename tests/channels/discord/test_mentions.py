@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.formatting import may_be, with_mention
+from pixi.channels.discord.formatting import with_mention
+from pixi.channels.discord.outgoing.delivery import may_be
 from pixi.channels.discord.outgoing.emoji import OwnEmoji, with_own_emoji
 
 OWN = (OwnEmoji(1, "PixiWave"), OwnEmoji(2, "dance", animated=True))

@@ -446,7 +446,7 @@ async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
         gc.collect()  # who speaks there is forgotten meanwhile; when it last did so is not
     await asyncio.sleep(0.05)
     assert scene.rest.said() == ["hm"]
-    monkeypatch.setattr(delivery, "_BETWEEN_EXCUSES", 0.0)
+    monkeypatch.setattr(delivery, "_BETWEEN_EXCUSES_SECONDS", 0.0)
     scene.channel().excuse()
     await until(lambda: scene.rest.said() == ["hm", "hm"], "it says so again")
 

@@ -240,6 +240,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("/api/chat", {"id": "a", "messages": "hi"}, "/messages"),
     ("/api/chat", {"id": "a", "messages": [{"role": "user", "parts": []}]}, "/messages/0/id"),
     ("/api/chat", {"id": "a", "messages": [{"role": "user", "id": "x", "parts": 3}]}, "/messages/0"),
+    ("/api/chat", {"id": "a", "messages": [{"role": "user", "id": "x", "parts": "hello"}]}, "/messages/0"),
     (
         "/api/chat",
         {"id": "a", "messages": [{"role": "user", "id": "x", "parts": [{"type": "text"}]}]},

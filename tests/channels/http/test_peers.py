@@ -21,6 +21,7 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import CHANGED, Channels
 from pixi.channels.http.peers import Peers
 from pixi.core.errors import StoreError
+from pixi.core.events import TurnStarted
 from pixi.core.message import Author, Message
 from pixi.engine.conversation import LiveConversation
 from pixi.settings.rules import HttpRules
@@ -158,6 +159,43 @@ async def test_a_connection_that_was_made_again_ends_no_reply() -> None:
     assert [each["type"] for each in said] == ["here", "follow"], "it may have missed what is followed here"
     assert (channels.at(TALK).feed.turn, channels.at(TALK).feed.losses) == (7, 0)
     assert here.is_followed(TALK)
+
+
+def so_far(turn: int, *texts: str) -> bytes:
+    """A turn until now, as it is sent to whoever begins to follow."""
+    forms: list[Any] = [{"event": "turn_start", "turn": turn, "seq": 0}]
+    forms += [{"event": "send", "turn": turn, "seq": 1, "id": text, "text": text} for text in texts]
+    return json.dumps({"type": "events", "talk": TALK, "forms": forms, "so_far": True}).encode()
+
+
+async def test_a_turn_whose_beginning_was_missed_is_followed_though_the_one_before_has_no_end() -> None:
+    """The server that wrote turn 7 stands still; another one took the talk, and what it said was missed."""
+    here, channels, said = connected()
+    here.receive("a", b'{"type":"hello"}')
+    here.receive("b", b'{"type":"hello"}')
+    here.receive("b", TURN)
+    feed = channels.at(TALK).feed
+    said.clear()
+    here.missed("a")
+    assert (feed.turn, feed.losses) == (7, 0)
+    assert said == [{"type": "follow", "talks": [TALK], "ask": ""}]
+    here.receive("a", so_far(8, "one"))
+    assert (feed.turn, feed.losses) == (8, 1), "nobody goes on in turn 7"
+    for other, late in [("a", so_far(8, "one")), ("b", so_far(7, "old")), ("b", so_far(8, "old"))]:
+        here.receive(other, late)
+    assert [form["text"] for form in feed._ring if form and form["event"] == "send"] == ["one"]
+    end = {"event": "turn_end", "turn": 8, "seq": 2, "finish": "stop"}
+    here.receive("a", json.dumps({"type": "events", "talk": TALK, "forms": [end]}).encode())
+    assert (list(feed.heard), feed.idle, feed.losses) == ([8], True, 1)
+
+
+async def test_a_turn_so_far_is_not_taken_while_one_is_taken_here() -> None:
+    here, channels, _ = connected()
+    here.receive("b", b'{"type":"hello"}')
+    feed = channels.at(TALK).feed
+    feed.push(TurnStarted(7, TALK, "pixi", ()))
+    here.receive("b", so_far(8, "one"))
+    assert (feed.turn, feed.turn_elsewhere, feed.count) == (7, 0, 1)
 
 
 async def test_a_request_that_comes_too_late_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -343,10 +381,11 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
     looked: list[bool] = []
     go_on = asyncio.Event()
+    back = '0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}'
 
     async def query(*given: object) -> list[tuple[str]]:
         if not looked:  # it was away when the database looked, and then connected
-            bus._hear('0a0a0a0a 7 11 {"type":"hello"}\n{"type":"follow","talks":["http:local:pixi:a"]}')
+            bus._hear(back)
         else:
             await go_on.wait()
         looked.append(True)
@@ -362,6 +401,10 @@ async def test_a_server_that_says_something_while_it_is_looked_for_is_not_gone(
     assert here.is_followed(TALK)
     go_on.set()
     await until(lambda: not here.others)  # the next time it is
+    bus._hear(back)
+    assert not here.others, "it did not know that this had arrived"
+    bus._hear('0a0a0a0a 8 11 {"type":"hello"}')
+    assert here.others == {"0a0a0a0a"}
     looking.cancel()
     await here.close()
 
@@ -408,11 +451,18 @@ async def test_a_server_that_stands_still_keeps_nobody_from_looking_for_what_was
 async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_taken_once() -> None:
     """The database restarts: who sent them saw no end of it, and who heard them connects anew."""
 
+    def turn(number: int) -> list[str]:
+        form = {"event": "turn_start", "turn": number, "seq": 0}
+        return [f"{number} 11 {json.dumps({'type': 'events', 'talk': TALK, 'forms': [form]})}"]
+
+    whole = turn(9)[0].removeprefix("9 11 ")
+    halves = [f"9 10 {whole[:40]}", f"10 01 {whole[40:]}"]  # the second came only after the restart
+
     class Restarts:
         """A connection that hears parts, and is lost."""
 
         def __init__(self) -> None:
-            self.again = [[7, 8], [7, 8, 9]]
+            self.again = [[*turn(7), *turn(8), *halves[:1]], [*turn(7), *turn(8), *halves]]
 
         async def __aenter__(self) -> "Restarts":
             return self
@@ -427,10 +477,8 @@ async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_ta
             return [(0.0,)]
 
         async def notifies(self) -> AsyncGenerator[Any, None]:
-            for number in self.again.pop(0) if self.again else ():
-                form = {"event": "turn_start", "turn": number, "seq": 0}
-                told = json.dumps({"type": "events", "talk": TALK, "forms": [form]})
-                yield SimpleNamespace(channel=bus._channel, payload=f"0a0a0a0a {number} 11 {told}")
+            for part in self.again.pop(0) if self.again else ():
+                yield SimpleNamespace(channel=bus._channel, payload=f"0a0a0a0a {part}")
             if self.again:
                 raise OperationalError("it restarts")
             done.set()
@@ -453,6 +501,28 @@ async def test_parts_that_are_sent_twice_as_nobody_knew_that_they_arrived_are_ta
         listening.cancel()
     begun = [form["turn"] for form in channels.at(TALK).feed._ring if form and form["event"] == "turn_start"]
     assert begun == [9], "the streams of what came before have ended, and nothing of it comes again"
+
+
+async def test_a_message_whose_end_was_missed_is_not_joined_with_another() -> None:
+    here, channels, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    bus._hear('0a0a0a0a 1 11 {"type":"hello"}')
+    bus._hear(f"0a0a0a0a 2 10 {TURN.decode()}\n")
+    bus._hear('0a0a0a0a 4 01 {"type":"hello"}')
+    assert channels.at(TALK).feed._ring == [CHANGED]
+
+
+async def test_servers_that_ended_are_known_for_a_while_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _, _ = connected()
+    bus = NotifyBus(Address("", "", "public", "", "pixi 1 mark"), here)
+    monkeypatch.setattr(notify_bus, "LOOK_SECONDS", 0.0)
+    for number in range(notify_bus._MOST_SENDERS + 1):
+        bus._hear(f'{number:08x} 1 11 {{"type":"bye"}}')
+    looking = asyncio.create_task(bus.look())
+    await until(lambda: not bus._heard)
+    assert len(bus._senders) == notify_bus._MOST_SENDERS
+    looking.cancel()
+    await here.close()
 
 
 async def test_a_part_that_was_missed_ends_the_streams_of_its_server_alone() -> None:

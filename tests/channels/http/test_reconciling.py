@@ -1,11 +1,13 @@
 """Which talk a program's history goes on."""
 
+import json
 from collections import Counter
 
 import pytest
 from msgspec.structs import replace
 
 from pixi.channels.http import reconciliation
+from pixi.channels.http.completion_requests import read_request
 from pixi.channels.http.reconciliation import (
     ClientLine,
     Continuation,
@@ -14,7 +16,7 @@ from pixi.channels.http.reconciliation import (
     reconcile,
     reconcile_named,
 )
-from pixi.channels.http.requests import text_of_parts
+from pixi.channels.http.requests import words_in
 
 
 def lines(*texts: str) -> tuple[ClientLine, ...]:
@@ -186,22 +188,28 @@ def test_a_turn_that_stands_in_many_branches_is_read_once(monkeypatch: pytest.Mo
     assert read["tea?"] == 1
 
 
+PARTS = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "b"}]
+APART = [{"type": "text", "text": text} for text in ("first", "", "second")]
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [
         ("hi", "hi"),
         (None, ""),
-        (7, ""),
-        (
-            [
-                {"type": "text", "text": "a"},
-                {"type": "image_url", "image_url": {}},
-                {"type": "text", "text": "b"},
-            ],
-            "a\nb",
-        ),
+        (PARTS, "a\nb"),
+        (APART, "first\n\nsecond"),
         (["a", {"type": "text"}, {"type": "text", "text": 3}], ""),
     ],
 )
 def test_content_is_a_text_or_parts(content: object, text: str) -> None:
-    assert text_of_parts(content) == text
+    messages = [{"role": "assistant", "content": content}, {"role": "user", "content": "hi"}]
+    body = json.dumps({"model": "pixi", "messages": messages}).encode()
+    assert read_request(body).history[0].text == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"), [(PARTS, "a\nb"), (APART, "first\nsecond"), ("hello", ""), (None, ""), (7, "")]
+)
+def test_parts_of_a_page_are_a_list(parts: object, words: str) -> None:
+    assert words_in(parts) == words

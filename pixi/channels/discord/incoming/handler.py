@@ -223,9 +223,8 @@ class MessageHandler:
         self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
         self._attachments = AttachmentReader()
         self._given: LRU[int, _Given] = LRU(_GIVEN)
-        self._excused: LRU[int, bool] = LRU(
-            _GIVEN
-        )  # messages not taken by the store, of which people were told
+        # Messages not taken by the store, of which people were told.
+        self._excused: LRU[int, bool] = LRU(_GIVEN)
 
     async def handle(self, message: IncomingMessage) -> None:
         """Give a message to the personas that it is for; remember it for the others.

@@ -6,6 +6,7 @@ All channels of a bot share one `PostingContext` for it.
 import asyncio
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.formatting import LIMIT, may_be, units, with_mention
+from pixi.channels.discord.formatting import LIMIT, units, with_mention
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.content import MessageContent
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pixi.discord")
 
-_BETWEEN_EXCUSES = 60.0  # between two excuses in a channel
+_BETWEEN_EXCUSES_SECONDS = 60.0  # in a channel
 _EXCUSED = 1_000  # channels of which the last excuse is remembered
 
 
@@ -100,7 +101,7 @@ class PostingContext:
         """Return whether people there were not told lately that something is broken; they are told now."""
         now = time.monotonic()
         before = self._excused.get(channel_id)
-        if before is not None and now - before < _BETWEEN_EXCUSES:
+        if before is not None and now - before < _BETWEEN_EXCUSES_SECONDS:
             return False
         self._excused.put(channel_id, now)
         return True
@@ -166,6 +167,9 @@ NONCE_SECONDS = 120.0
 
 _WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that does not work, not Discord
 _HISTORY_SECONDS = 20.0
+_MENTION = re.compile(r"<@\d{1,20}>")
+_LONGEST_MENTIONED = 40  # characters of a name; Discord allows 32
+_MENTIONS = 20  # are compared in one message
 
 
 class _Poster(Struct, frozen=True):
@@ -441,3 +445,24 @@ class Delivery(Struct, frozen=True):
 def _without_pointer(text: str) -> str:
     line, _, others = text.partition("\n")
     return others if line.startswith(POINTER) else text
+
+
+def may_be(posted: str, text: str) -> bool:
+    """Return whether a posted text is this one, where one person's name may have become their mention."""
+    return posted == text or any(
+        _may_be(posted, text, mention) for mention in {match[0] for match in _MENTION.finditer(posted)}
+    )
+
+
+def _may_be(posted: str, text: str, mention: str) -> bool:
+    first, *others = posted.split(mention)
+    places = {len(first)} if text.startswith(first) else set()
+    for piece in others[:_MENTIONS]:  # a name stands before each
+        places = {
+            place + length + len(piece)
+            for place in places
+            if text.startswith("@", place)
+            for length in range(2, _LONGEST_MENTIONED + 2)
+            if text.startswith(piece, place + length)
+        }
+    return len(text) in places

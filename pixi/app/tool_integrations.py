@@ -1,13 +1,11 @@
-"""The integrations but for MCP: web pages, web search, wikis, GIFs, stickers, a Discord server's history."""
+"""The built-in integrations that bring tools: web pages, web search, wikis, a Discord server's history."""
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 
-from pixi.addons import pictures, server_history
-from pixi.addons.pictures import gifs_from
+from pixi.addons import server_history
 from pixi.addons.web import (
     PAGES_SOURCE,
     SEARCH_SOURCE,
@@ -24,17 +22,13 @@ from pixi.app.models import searches
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.fetching.web import Web
-from pixi.settings import GifSettings, Settings, WebSearchSettings, WikiSettings
+from pixi.settings import Settings, WebSearchSettings, WikiSettings
 from pixi.toolbox.addon import Addon
-from pixi.web.gif_sources import GIPHY, KLIPY, GifFolder, GifSource, Giphy, Klipy
 from pixi.web.pages import PageLimits, WebPageReader
 from pixi.web.search_engines import DuckDuckGo, SearXNG, require_ddgs
 from pixi.web.wiki import Wiki, wikipedia_in
 
 _log = logging.getLogger("pixi.web")
-
-GIF_BASES = {"klipy": KLIPY, "giphy": GIPHY}
-"""Addresses of the services that have GIFs."""
 
 
 async def apply_pages(integrations: Integrations, settings: Settings) -> None:
@@ -180,45 +174,6 @@ async def apply_history(integrations: Integrations, settings: Settings) -> None:
     Raises:
         ConfigError: the name of one is taken.
     """
-    integrations.tools.announce(
-        server_history.SOURCE
-    )  # a persona that names it goes without, where it is off
+    # A persona that names it goes without, where it is off.
+    integrations.tools.announce(server_history.SOURCE)
     integrations.bring(server_history.SOURCE, settings.discord.read_history or None, server_history.setup)
-
-
-async def apply_gifs(integrations: Integrations, settings: Settings) -> None:
-    """Register the command, where there is a source of pictures.
-
-    Raises:
-        ConfigError: there is no key, or no folder.
-    """
-    source = gif_source_of(settings.gifs, integrations.once("web", Web))
-    if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
-        integrations.report(
-            f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
-            "Put some there, and start again."
-        )
-        return
-    gifs_from(source, integrations.tools.mask)(integrations.addon)
-
-
-def gif_source_of(settings: GifSettings, web: Web) -> GifSource:
-    """Return the source that the settings name.
-
-    Raises:
-        ConfigError: it is a service, and there is no key for it.
-    """
-    if settings.engine == "folder":
-        return GifFolder(settings.folder)
-    if settings.api_key is None:
-        raise ConfigError(
-            f'gifs.api_key: engine = "{settings.engine}" needs a key: write PIXI_GIFS__API_KEY=… in .env '
-            '(docs/gifs.md says where to get one), or engine = "off".'
-        )
-    door = Klipy if settings.engine == "klipy" else Giphy
-    return door(web, settings.api_key.reveal(), settings.rating, base=GIF_BASES[settings.engine])
-
-
-async def apply_stickers(integrations: Integrations, settings: Settings) -> None:
-    """Register the command; whether a server's stickers are told of follows the settings by itself."""
-    pictures.setup(integrations.addon)
