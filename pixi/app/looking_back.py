@@ -16,7 +16,8 @@ from pixi.core.turn import Turn
 from pixi.engine.capabilities import NO_ABILITIES
 from pixi.engine.context import PersonaSession
 from pixi.engine.engine import Engine
-from pixi.store.framing import Framing, LookedBack, digest_of, digest_of_tools
+from pixi.store.framing import Framing, digest_of, digest_of_tools
+from pixi.store.kept import LookedBack
 from pixi.store.store import Store
 
 _ENDLESS = 10**12  # tokens of a window that is never cut: it stands where it stood then

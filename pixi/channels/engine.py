@@ -8,8 +8,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import QuotaUsage, UsageReport, UsageScope
 from pixi.models.model import Model
-from pixi.store.framing import LookedBack
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 from pixi.store.store import Store
 
 ForgetListener = Callable[[str, Sequence[str]], None]

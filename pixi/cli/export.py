@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,12 +53,12 @@ def _write(name: str, text: str) -> Path:
     Raises:
         ConfigError: it is there already, or cannot be written.
     """
-    from pixi.channels.terminal.commands import write_private
     from pixi.core.errors import ConfigError
 
     path = Path(name).expanduser()
     try:
-        write_private(path, text)
+        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+            file.write(f"{text}\n")
     except FileExistsError:
         raise ConfigError(f"{path} is there already; name another file.") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path

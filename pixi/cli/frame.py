@@ -106,7 +106,7 @@ def prepare(*, debug: bool) -> SecretRedactor:
     if debug:
         logging.basicConfig(level=logging.INFO, stream=sys.stderr)
         for handler in logging.getLogger().handlers:
-            handler.setFormatter(_Discreet(mask))
+            handler.setFormatter(_RedactingFormatter(mask))
         sys.excepthook = partial(_traceback, mask)
     else:
         # Without any handler Python would print warnings of libraries amid the talk.
@@ -265,7 +265,7 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-class _Discreet(Formatter):
+class _RedactingFormatter(Formatter):
     """Format lines of the log, and tracebacks below them, without secrets and escape sequences."""
 
     def __init__(self, mask: SecretRedactor) -> None:

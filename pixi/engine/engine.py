@@ -34,8 +34,7 @@ from pixi.engine.conversation import CLOSE_SECONDS, LiveConversation
 from pixi.engine.history import Helper, Summarizer
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
-from pixi.store.framing import LookedBack
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon, Setup, basics
 from pixi.toolbox.commands import CommandRegistry

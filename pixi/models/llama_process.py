@@ -111,7 +111,7 @@ class LlamaProcess:
         return f"it ended with {code}"
 
     async def died(self, within: float) -> bool:
-        """Return True if the process is dead, at the latest when so many seconds have passed."""
+        """Wait up to `within` seconds for the process to end; return True if it did."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._process.wait()

@@ -152,21 +152,21 @@ def _unopened_front_matter(text: str, first_line: int) -> Iterator[LintWarning]:
 
     It begins with a key and ends with a line of dashes. A first line such as `--` was meant to open it.
     """
-    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), first_line)]
-    lines = [(number, line) for number, line in lines if line]
-    first_number, mend = lines[0][0] if lines else first_line, "add a line `---` above this one"
-    if lines and _is_dashes(lines[0][1]):
-        mend = "write exactly `---` on this line"
-        lines = lines[1:]
-    if not lines:
+    lines = [line.strip() for line in text.split("\n")]
+    filled = [index for index, line in enumerate(lines) if line]
+    if not filled:
         return
-    key, colon, _ = lines[0][1].partition(":")
-    if colon and key in KEYS and any(_is_dashes(line) for _, line in lines[1:]):
-        yield LintWarning(first_number, f"this is no front matter, but a part of the prompt: {mend}.")
+    first, keys_at, mend = filled[0], filled[0], "add a line `---` above this one"
+    if _is_dashes(lines[first]):
+        # Only the very next line: below a blank one, a rule of Markdown has a text and not keys.
+        keys_at, mend = first + 1, "write exactly `---` on this line"
+    key, colon, _ = "".join(lines[keys_at : keys_at + 1]).partition(":")
+    if colon and key in KEYS and any(_is_dashes(line) for line in lines[keys_at + 1 :]):
+        yield LintWarning(first_line + first, f"this is no front matter, but a part of the prompt: {mend}.")
 
 
 def _is_dashes(line: str) -> bool:
-    return not line.strip("-—–")
+    return line != "" and not line.strip("-—–")
 
 
 def _unknown_placeholders(text: str, first_line: int) -> Iterator[LintWarning]:

@@ -1,5 +1,5 @@
 """Notes how the first request of a turn was framed, as far as its history does not tell: digests, and no
-words; and a turn that is looked back upon.
+words.
 
 By the note can be said for certain later whether a request that is made again is the one that was sent.
 """
@@ -10,10 +10,9 @@ from typing import Self
 
 from msgspec import Struct, field
 
-from pixi.core.conversation import Bounds, PastTurn
+from pixi.core.conversation import Bounds
 from pixi.core.llm import AssistantLine, Line, ToolLine, ToolSchema, UserLine
-from pixi.core.message import Abilities, Message
-from pixi.store.kept import TurnRecord
+from pixi.core.message import Abilities
 
 
 class Framing(Struct, frozen=True):
@@ -60,25 +59,6 @@ class Framing(Struct, frozen=True):
             notes_from=bounds.notes_from,
             abilities=abilities,
         )
-
-
-class LookedBack(Struct, frozen=True):
-    """A turn that is over, with what stands on record of how it was asked.
-
-    Attributes:
-        trunk: the conversation, also where the turn was taken out of it.
-        messages: that it answered or overheard, oldest first, as far as they are kept.
-        past: the turns before it, from where its window began.
-        summary: what is remembered of those before them by now.
-        framing: None where it was not put on record.
-    """
-
-    record: TurnRecord
-    trunk: str
-    messages: tuple[Message, ...]
-    past: tuple[PastTurn, ...]
-    summary: str
-    framing: Framing | None
 
 
 def digest_of(lines: Iterable[Line]) -> str:

@@ -11,6 +11,7 @@ from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
 from pixi.core.llm import Line, Usage
 from pixi.core.message import Author, Message
+from pixi.store.framing import Framing
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
@@ -194,6 +195,25 @@ class TurnRecord(Struct, frozen=True):
     people: tuple[str, ...]
     lines: tuple[Line, ...]
     effects: tuple[Effect, ...]
+
+
+class LookedBack(Struct, frozen=True):
+    """A turn that is over, with what stands on record of how it was asked.
+
+    Attributes:
+        trunk: the conversation, also where the turn was taken out of it.
+        messages: that it answered or overheard, oldest first, as far as they are kept.
+        past: the turns before it, from where its window began.
+        summary: what is remembered of those before them by now.
+        framing: None where it was not put on record.
+    """
+
+    record: TurnRecord
+    trunk: str
+    messages: tuple[Message, ...]
+    past: tuple[PastTurn, ...]
+    summary: str
+    framing: Framing | None
 
 
 class ChannelConfig(Struct, frozen=True):

@@ -66,7 +66,7 @@ def open_side(url: str, *, is_target: bool) -> "StoreSide":
         _postgres()  # which says what is missing
         from pixi.store.postgres.store import PostgresSide
 
-        return PostgresSide.open_side(url, is_target=is_target)
+        return PostgresSide.open_target(url) if is_target else PostgresSide.open_source(url)
     path = file_of(url)
     if path is None:
         raise ConfigError("A store in memory cannot be copied: name a file, as in sqlite:///pixi.db.")

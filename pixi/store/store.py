@@ -45,6 +45,8 @@ P = ParamSpec("P")
 Operation = Callable[Concatenate[Connection, P], T]
 Method = Callable[Concatenate["Store", P], Coroutine[Any, Any, T]]
 
+_UNCHANGING = (str, int, float, bytes, tuple)
+
 
 def _reads(work: Operation[P, T], *, within: Within = None) -> Method[P, T]:
     """Make a method that carries out statements which change nothing; `within` as of `Writer.ask`."""
@@ -64,9 +66,7 @@ def _method(
 ) -> Method[P, T]:
     @wraps(work)
     async def method(store: "Store", /, *args: P.args, **named: P.kwargs) -> T:
-        values = [_as_now(each) for each in args]
-        more: dict[str, Any] = {name: _as_now(each) for name, each in named.items()}
-        asked = store._writer.ask(lambda db: work(db, *values, **more), writes=writes, within=within)
+        asked = store._writer.ask(_called_with(work, args, named), writes=writes, within=within)
         return await (store._swept(asked) if sweeps else asked)
 
     return method
@@ -79,18 +79,24 @@ def _in_conversation(
 
     @wraps(work)
     async def method(store: "Store", conversation: str, /, *args: P.args, **named: P.kwargs) -> T:
-        values = [_as_now(each) for each in args]
-        more: dict[str, Any] = {name: _as_now(each) for name, each in named.items()}
-        return await store._writer.ask(
-            lambda db: work(db, conversation, *values, **more), writes=writes, within=(conversation,)
-        )
+        call = _called_with(work, (conversation, *args), named)
+        return await store._writer.ask(call, writes=writes, within=(conversation,))
 
     return method
 
 
+def _called_with(
+    work: Callable[..., T], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> Callable[[Connection], T]:
+    """Return the call of statements with these arguments, as they are now."""
+    values = [_as_now(each) for each in args]
+    more = {name: _as_now(each) for name, each in named.items()} if named else {}
+    return lambda db: work(db, *values, **more)
+
+
 def _as_now(value: Any) -> Any:
     """Return a list or the like as a tuple: the caller may go on adding to it before the thread reads it."""
-    if value is None or isinstance(value, str | int | float | bytes | tuple):
+    if value is None or isinstance(value, _UNCHANGING):
         return value
     if isinstance(value, Mapping):
         return dict(value)

@@ -78,18 +78,26 @@ class Writer:
         self.name = name
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._noted: list[_Call] = []  # not handed over to the thread yet
-        self._handing_over: asyncio.Handle | None = (
-            None  # the loop's next call that looks, or hands them over
-        )
-        self._is_soon = False  # whether they are handed over once the loop is quiet, rather than later
-        self._rounds = 0  # rounds of the loop since then, see `_look`
-        self._quiet = 0  # of those, the last ones without a further call
-        self._counted = 0  # calls that were noted at the last round
-        self._calls: SimpleQueue[list[_Call] | None] = SimpleQueue()  # handed over; None: the end
-        self._opened: asyncio.Future[None] = self._loop.create_future()  # done once the connection is open
-        self._stopped: asyncio.Future[None] = self._loop.create_future()  # done once the thread has ended
-        self._closing = False  # from `close` on, nothing more is asked for
+        # Calls that were not handed over to the thread yet.
+        self._noted: list[_Call] = []
+        # What the loop does next with them: look, or hand them over; None: there are none.
+        self._handing_over: asyncio.Handle | None = None
+        # Whether they are handed over once the loop is quiet, rather than later.
+        self._is_soon = False
+        # Rounds of the loop since the first of these calls, see `_look`.
+        self._rounds = 0
+        # Of these rounds, the last ones without a further call.
+        self._quiet = 0
+        # How many calls there were at the last round.
+        self._counted = 0
+        # Calls that were handed over; None: the end.
+        self._calls: SimpleQueue[list[_Call] | None] = SimpleQueue()
+        # Done once the connection is open.
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        # Done once the thread has ended.
+        self._stopped: asyncio.Future[None] = self._loop.create_future()
+        # From `close` on: nothing more is asked for.
+        self._closing = False
         # A daemon: a program that ends without `close` must not hang on a thread that waits for work.
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
 

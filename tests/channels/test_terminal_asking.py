@@ -27,8 +27,7 @@ from pixi.core.message import Card, Field, Image, Message, Rights, Venue
 from pixi.core.persona import Persona
 from pixi.core.spending import UsageReport
 from pixi.models.model import Model
-from pixi.store.framing import LookedBack
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 from pixi.testing import ScriptedModel
 from tests.waiting import until, within
 

@@ -236,7 +236,7 @@ async def test_this_machine_and_its_network_of_ipv6_are_not_public_whatever_thei
             await scene.web.get(f"http://{host}:{scene.canary.port}/")
 
 
-def test_what_is_near() -> None:
+def test_is_own_network_is_false_for_the_next_network_the_other_protocol_and_no_address() -> None:
     assert guard.own_address("127.0.0.1") == "127.0.0.1"
     assert not is_own_network("93.184.215.14", "93.184.215.15")
     assert not is_own_network("2606:2800:21f:cb07::1", "2606:2800:21f:cc07::1")

@@ -195,6 +195,8 @@ def test_unknown_placeholders_are_told_and_stay(tmp_path: Path) -> None:
         ("name: Mo\n\nYou dig.", 0, ""),
         ("Mood: good\n\n---\nYou dig.", 0, ""),
         ("----\n\nYou dig.\n----", 0, ""),
+        ("----\n\nabout: you dig.\n\n----\nYou bark.", 0, ""),
+        ("----", 0, ""),
         ("---\n---\nname: Mo", 0, ""),
     ],
 )

@@ -80,6 +80,7 @@ FILTERS = [
     (TalkFilter(place="discord:1:7"), []),
     (TalkFilter(place="web:shop"), [PAGE]),
     (TalkFilter(place="web:sho"), []),
+    (TalkFilter(place=":"), []),
     (TalkFilter(persona="Edda"), [DIRECT]),
     (TalkFilter(person="12"), [ROOM, DIRECT]),
     (TalkFilter(person=USER.id), [PAGE]),

@@ -9,6 +9,7 @@ import pytest
 from pixi.core.language import Planned
 from pixi.core.llm import AssistantLine, Line, Usage, UserLine
 from pixi.core.message import Author, Image, Message
+from pixi.core.spending import UsageEntry
 from pixi.store.kept import ChannelConfig, Effect, Tally
 from pixi.store.opening import open_store
 from pixi.store.store import Store
@@ -170,9 +171,14 @@ async def test_what_a_turn_may_be_given_besides_goes_by_name(store: Store) -> No
 
 async def test_what_is_given_is_read_at_once(store: Store) -> None:
     await store.receive(Message("1", ROOM, Author("1", "mo"), "hi", 1.0))
-    turn = await begun(store, ROOM, 0, "pixi", ("1",))
+    lease = await store.lease(ROOM)
+    ids = ["1"]
+    beginning = store.begin_turn(ROOM, 0, "pixi", ids, lease=lease)
+    ids.clear()
+    begun = await beginning
+    assert begun.taken == ("1",)
     commands, people = [Planned(1, "send", "one")], ["1"]
-    asked = store.plan(turn, commands)
+    asked = store.plan(begun.turn, commands)
     names = asyncio.create_task(store.names_of(people))
     await asyncio.sleep(0)
     commands.clear()
@@ -181,6 +187,16 @@ async def test_what_is_given_is_read_at_once(store: Store) -> None:
     assert await names == {"1": "mo"}
     (left,) = (await store.load(ROOM)).unfinished
     assert [command.number for command in left.commands] == [1]
+    lines, spent, again = list(LINES), [UsageEntry(1, messages=1)], ["1"]
+    ending = store.end_turn(begun.turn, lines, "length", 1, NO_USAGE, spent=spent, again=again)
+    lines.clear()
+    spent.clear()
+    again.clear()
+    assert await ending
+    saved = await store.load(ROOM)
+    assert saved.lines == LINES
+    assert [message.id for message in saved.waiting] == ["1"]
+    assert [used.messages for used in await store.usage(1, 1)] == [1]
 
 
 async def test_what_a_call_does_not_take_is_the_fault_of_its_caller_alone(store: Store) -> None:

@@ -17,7 +17,8 @@ from pixi.core.errors import ConfigError, StoreError
 from pixi.core.llm import Usage, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import SqliteStore, schema
-from pixi.store.sqlite.schema import Checkpoints
+from pixi.store.sqlite import store as sqlite_store
+from pixi.store.sqlite.store import Checkpoints
 from tests.begun import begun
 from tests.waiting import LIMIT, until
 
@@ -67,7 +68,7 @@ async def test_the_log_is_carried_over_beside_the_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commits never do so. The first try fails, and is made again."""
-    monkeypatch.setattr(schema, "COMMITS", 3)
+    monkeypatch.setattr(sqlite_store, "COMMITS", 3)
     monkeypatch.setattr(schema, "MOST_PAGES", 0)
     tries = iter([sqlite3.OperationalError("the disk refuses")])
     connect = Checkpoints._connect

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -25,8 +26,7 @@ from pixi.core.persona import shortcomings
 from pixi.core.spending import dollars, how_many, of_searches, of_the_month, summed_up
 from pixi.core.stamps import STILL_WAITS, LinePart, parts_of, without_additions
 from pixi.core.untrusted import printable_line, without_middle
-from pixi.store.framing import LookedBack
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 
 COMMANDS: Mapping[str, str] = {
     "persona": "list the personas; /persona NAME talks to another",
@@ -277,20 +277,11 @@ async def exported(engine: ChannelEngine, person: str) -> str:
 def _written(text: str) -> str:
     path = Path(f"pixi-export-{datetime.now():%Y%m%d-%H%M%S}.json").absolute()
     try:
-        write_private(path, text)
+        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+            file.write(f"{text}\n")
     except OSError as error:
         return f"{path} cannot be written: {error.strerror}."
     return f"Everything that is kept of you is in {path}, which nobody else may read."
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a new file that nobody but its owner may read.
-
-    Raises:
-        OSError: it is there already, or cannot be written.
-    """
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(f"{text}\n")
 
 
 async def why(engine: ChannelEngine, conversation: str) -> str:

@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database, for those who have a server.
+"""The store in a PostgreSQL database, for those who have a server; and the database as one side of a copy.
 
 Several processes write at once. Most calls read first, and write by what they found: nobody may change that
 in between. So a transaction begins with its locks, and holds them to its end:
@@ -73,6 +73,16 @@ LONGEST_SIGNAL = 7_900
 """Bytes of a notice of the server."""
 _ATTEMPTS = 3  # at the same work, where the connection goes each time: it may be the work that is to blame
 _READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+_OWN_BOOKS = frozenset({"pixi_version", "writers", "rate_slices"})
+"""Tables that are not copied: the version, and what processes on this server note for each other."""
+_QUEUE = "procrastinate_"
+"""The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
+again from there."""
+
+_MOST_FETCHED = 1_000
+_FETCHED_BYTES = 1_000_000
+"""Rows that are asked for at once: more while they are smaller than this together, else fewer."""
 
 
 class _CutOff(Exception):
@@ -373,16 +383,6 @@ class PostgresStore(Store):
         return await cls.open(url) if await asyncio.to_thread(has_tables, read_address(url)) else None
 
 
-_OWN_BOOKS = frozenset({"pixi_version", "writers", "rate_slices"})
-_QUEUE = "procrastinate_"
-"""The begin of the names of the queue's tables. A queue tells of messages that wait in the store: it is made
-again from there."""
-
-_MOST_FETCHED = 1_000
-_FETCHED_BYTES = 1_000_000
-"""Rows that are asked for at once: more while they are smaller than this together, else fewer."""
-
-
 class PostgresSide(PostgresConnection):
     """`StoreSide` of a schema on a server: the source or the target of a copy."""
 
@@ -393,26 +393,38 @@ class PostgresSide(PostgresConnection):
         self.name = str(address)
 
     @classmethod
-    def open_side(cls, url: str, *, is_target: bool) -> Self:
-        """Connect to read, or to write as the target of a copy: then missing tables are made.
+    def open_source(cls, url: str) -> Self:
+        """Connect to read.
 
         Raises:
-            ConfigError: that cannot be done; or the tables of a source are not there, or not of the present
-                version.
+            ConfigError: that cannot be done; or the tables are not there, or not of the present version.
         """
         address = read_address(url)
         session = open_session(address)
         try:
             with on_error(session.close):
-                if is_target:
-                    migrate(session, address, unfinished=True)
-                else:
-                    session.execute("SET default_transaction_read_only TO on")
-                    version = version_of(session, address)
-                    if not version:
-                        raise ConfigError(f"There is no store {address}: nothing was kept there yet.")
-                    if version != latest_version():
-                        raise older_version(str(address), version, latest_version())
+                session.execute("SET default_transaction_read_only TO on")
+                version = version_of(session, address)
+                if not version:
+                    raise ConfigError(f"There is no store {address}: nothing was kept there yet.")
+                if version != latest_version():
+                    raise older_version(str(address), version, latest_version())
+                return cls(session, address)
+        except psycopg.Error as error:
+            raise opening_error(error, address) from None
+
+    @classmethod
+    def open_target(cls, url: str) -> Self:
+        """Connect to write; missing tables are made.
+
+        Raises:
+            ConfigError: that cannot be done.
+        """
+        address = read_address(url)
+        session = open_session(address)
+        try:
+            with on_error(session.close):
+                migrate(session, address, unfinished=True)
                 return cls(session, address)
         except psycopg.Error as error:
             raise opening_error(error, address) from None

@@ -6,8 +6,7 @@ from pixi.core.conversation import PastTurn
 from pixi.core.llm import Usage
 from pixi.core.message import Message
 from pixi.store.database import Database, portions, select_many
-from pixi.store.framing import LookedBack
-from pixi.store.kept import MOST_ENDED, Alternative, AnsweredMessage, Tally, TurnRecord
+from pixi.store.kept import MOST_ENDED, Alternative, AnsweredMessage, LookedBack, Tally, TurnRecord
 from pixi.store.statements import branches, windows
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of

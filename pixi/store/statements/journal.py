@@ -278,15 +278,15 @@ def record(db: Connection, entries: list[Entry]) -> list[None]:
     settlements: list[Settlement] = []
     ends: dict[tuple[int, int], CommandOutcome] = {}
     for entry in entries:
-        match entry:
-            case Plan():
-                plans.append(entry)
-            case Intent():
-                intents.append(entry)
-            case Settlement():
-                settlements.append(entry)
-            case CommandEnd(turn, number, outcome):
-                ends[turn, number] = outcome
+        # Many are written at once: to look at the type is far quicker than a `match`, or `isinstance`.
+        if type(entry) is Intent:
+            intents.append(entry)
+        elif type(entry) is Settlement:
+            settlements.append(entry)
+        elif type(entry) is CommandEnd:
+            ends[entry.turn, entry.number] = entry.outcome
+        elif type(entry) is Plan:
+            plans.append(entry)
     planned = []
     for plan in plans:
         for command in plan.commands:
@@ -374,8 +374,8 @@ class _OpenTurn(Struct, frozen=True):
     conversation: str
     finish: Finish | None
     owner: int  # of its conversation; -1: nobody
-    number: int | None  # of the conversation's lease
-    lease: int  # the number that the turn began under
+    lease_now: int | None  # the number of the conversation's lease; None: it has none
+    began_under: int  # the number of the lease that the turn began under
     overtaken: bool  # by a reset, or by somebody who is forgotten: nothing of it is to be left
 
 
@@ -394,31 +394,31 @@ def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
         turn = known.get(each.turn)
         if turn is None:
             raise StoreError(f"There is no turn {each.turn} on record.")
-        lease = turn.lease if each.lease is None else each.lease
-        if turn.finish is None and turn.owner == db.owner and turn.number == lease:
+        lease = turn.began_under if each.lease is None else each.lease
+        if turn.finish is None and turn.owner == db.owner and turn.lease_now == lease:
             ended[each.turn] = each
     _close(db, list(ended.values()))
     change_many(db, "DELETE FROM commands WHERE turn IN ({})", ended)
     complete: set[int] = set()
     lines: list[tuple[str, int, str, bytes]] = []
-    for number, each in ended.items():
-        conversation = known[number].conversation
-        seen = not each.lines and _was_seen(db, number)
-        if not each.lines and not seen:
-            _requeue(db, number)
-        if known[number].overtaken:
-            db.execute("DELETE FROM effects WHERE turn = ?", (number,))
+    for turn_id, ending in ended.items():
+        conversation = known[turn_id].conversation
+        seen = not ending.lines and _was_seen(db, turn_id)
+        if not ending.lines and not seen:
+            _requeue(db, turn_id)
+        if known[turn_id].overtaken:
+            db.execute("DELETE FROM effects WHERE turn = ?", (turn_id,))
             continue
-        for line in each.lines:
+        for line in ending.lines:
             row = pack_line(line)
-            lines.append((conversation, number, kind_of(line), row.body))
+            lines.append((conversation, turn_id, kind_of(line), row.body))
             keep_pictures(db, conversation, row)
-        if each.lines:
-            _let_come_again(db, number, each.again)
-        if each.window is not None:
-            windows.move(db, conversation, each.window)
+        if ending.lines:
+            _let_come_again(db, turn_id, ending.again)
+        if ending.window is not None:
+            windows.move(db, conversation, ending.window)
         if not seen:
-            complete.add(number)
+            complete.add(turn_id)
     execute_values(db, "INSERT INTO lines (conversation, turn, kind, body) VALUES {}", lines)
     return [each.turn in complete for each in endings]
 

@@ -67,7 +67,7 @@ def _talks(db: Database, wanted: TalkFilter) -> Iterator[tuple[float, str]]:
             continue
         if wanted.persona and persona != wanted.persona:
             continue
-        if wanted.place and not _is_at(address, wanted.place) and not _is_at(owner or "", wanted.place):
+        if wanted.place and not any(_is_at(name, wanted.place) for name in (address, owner) if name):
             continue
         yield float(last), address
 
