@@ -108,9 +108,8 @@ async def open_engine(
         await integrations.apply(settings, tools=tools)
         await stack.enter_async_context(engine)
         forgetting = forget_daily(store, lambda: settings.store.keep_days)
-        await stack.enter_async_context(
-            working_beside(evict_forgotten(engine, slot_saver.follow), forgetting)
-        )
+        upkeep = working_beside(evict_forgotten(engine, slot_saver.follow), forgetting)
+        await stack.enter_async_context(upkeep)
         if follow_persona:
             await stack.enter_async_context(working_beside(follower.follow(settings, remark)))
         progress("")
