@@ -23,8 +23,10 @@ def main() -> None:
         status = 0
     finally:
         if status:
+            # llama.cpp says why in a thread of its own: the traceback would stand amid its lines, and `_exit`
+            # would cut them short.
+            time.sleep(0.5)
             traceback.print_exc()
-            time.sleep(0.5)  # llama.cpp says why in a thread of its own, which `_exit` would cut short
         sys.stderr.flush()
         os._exit(status)
 

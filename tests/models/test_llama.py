@@ -312,9 +312,7 @@ async def test_a_broken_file_is_named_with_what_llama_cpp_says(tmp_path: Path) -
     broken = tmp_path / "broken.gguf"
     with WEIGHTS.open("rb") as file:
         broken.write_bytes(file.read(3_000_000))
-    # Now and then llama.cpp loses the first of its lines, which names the cause.
-    said = "(corrupted or incomplete|failed to load model)"
-    with pytest.raises(ConfigError, match=rf"cannot load .*broken\.gguf: .*{said}"):
+    with pytest.raises(ConfigError, match=r"cannot load .*broken\.gguf: .*corrupted or incomplete"):
         await LocalModel.open(broken)
 
 

@@ -493,10 +493,12 @@ class Peers:
         feed = channel.feed
         if message.so_far:
             turn = max((form["turn"] for form in message.forms if form is not None), default=0)
-            is_next = feed.turn == feed.turn_elsewhere < turn and self._writers.get(talk) != other
-            if not turn or (feed.turn and not is_next):
-                return  # its beginning is here already
+            if not turn:
+                return
             if feed.turn:
+                is_other_servers = feed.turn == feed.turn_elsewhere and self._writers.get(talk) != other
+                if not is_other_servers or turn <= feed.turn:
+                    return  # its beginning is here already
                 feed.lose()  # of the turn before, nobody knows the end
             feed.turn_elsewhere = turn  # what began it may be kept no more
             self._writers[talk], channel.protocol = other, message.protocol
