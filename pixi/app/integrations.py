@@ -64,7 +64,7 @@ _KINDS: Mapping[str, _Kind] = {
 
 @dataclass(eq=False)
 class Integrations:
-    """What personas can reach beyond the chat. `close` it.
+    """Opens and closes the integrations: all that personas can reach beyond the chat. `close` ends them.
 
     Attributes:
         addon: takes commands and tools.

@@ -47,9 +47,7 @@ _ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that 
 
 
 class BotService:
-    """A `BotBackend` for Discord and a `Backend` for HTTP. Made by `open_service`.
-
-    `change` lets it go by new settings while it runs.
+    """A `BotBackend` for Discord and an `HttpBackend`, made by `open_service`; `change` applies new settings.
 
     Args:
         settings: what the operator wants.

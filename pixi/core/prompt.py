@@ -1,4 +1,4 @@
-"""What a model is given beside the talk: the static prefix of its prompt, and the grammar of its reply.
+"""Makes the static prefix of a model's prompt, and the grammar of its reply.
 
 The prefix holds the persona, its commands and its examples. The grammar, in GBNF, is made from the same
 commands: llama.cpp and vLLM take it with a request, and then a reply can only be commands, one to a line.

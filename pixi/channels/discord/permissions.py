@@ -91,7 +91,7 @@ class _KnownMember(Struct, frozen=True):
 
 
 class _KnownChannel(Struct, frozen=True):
-    """What a channel belongs to, as Discord told; None: the bot may not know."""
+    """The ids of a channel and of those that it stands in, as Discord told; None: the bot may not know."""
 
     ids: tuple[int, ...] | None
 

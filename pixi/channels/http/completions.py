@@ -67,7 +67,7 @@ _SUMMED_UP = "[CONVERSATION SUMMARY]"
 Event = Mapping[str, Any]
 
 _Choice = tuple[Continuation, str]
-"""Where a message goes on, and its id."""
+"""The place at which a talk goes on with a message, and the message's id."""
 
 
 class ShownModel(Struct):

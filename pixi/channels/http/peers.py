@@ -119,7 +119,7 @@ class _Fails(Struct, tag="fails"):
 
 
 class _Events(Struct, tag="events"):
-    """What happened in a talk. `so_far`: all of the turn under way, from its beginning."""
+    """Events of a talk. `so_far`: all of the turn under way, from its beginning."""
 
     talk: str
     forms: list[Form | None]

@@ -247,7 +247,7 @@ class Transcript:
 
 
 class ReplyStatus:
-    """What is waited for: a reply, and what its turn is busy with; or what is being loaded.
+    """The state of a reply that is waited for, and what its turn is busy with; or what is being loaded.
 
     Attributes:
         busy: a reply is to come.

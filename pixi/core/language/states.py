@@ -113,7 +113,7 @@ BREAK: Final = "\u2060"
 dropped from what a model writes."""
 
 UNCLEAN: Final = "\r\xa0\u200b\u2060\ufeff\ud800-\udfff"
-"""What has to be normalized, as it stands in a set of a pattern."""
+"""The characters that have to be normalized, as in a set of a pattern."""
 _unclean = re.compile(f"[{UNCLEAN}]").search
 # Zero-width joiners stay: they shape emoji and Persian words.
 _INVISIBLE: Final = str.maketrans({"\u200b": "", "\ufeff": "", "\xa0": " "})
